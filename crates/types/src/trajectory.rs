@@ -1,0 +1,97 @@
+//! Trajectories: what a rollout left behind.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::chat::{Message, Usage};
+use crate::id::TrajectoryId;
+
+/// What came of a trajectory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TrajectoryStatus {
+    /// Its calls are still being made.
+    Running,
+    /// It was graded.
+    Success,
+    /// One of its calls failed for good.
+    Failed,
+    /// Its sample was dropped.
+    Discard,
+}
+
+impl TrajectoryStatus {
+    /// In lower case, as filters take it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Success => "success",
+            Self::Failed => "failed",
+            Self::Discard => "discard",
+        }
+    }
+}
+
+/// The token sequence of a trajectory as the policy saw and made it. All three have one length.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tokens {
+    /// Token ids of the whole last context: prompt, turns, tool results.
+    pub ids: Vec<u32>,
+    /// True for each token that the policy sampled and that is trained on.
+    pub mask: Vec<bool>,
+    /// The sampler's log-probability of each sampled token; 0 elsewhere.
+    pub logprobs: Vec<f32>,
+}
+
+/// A finished conversation with the policy, as the model proxy recorded it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Conversation {
+    /// The whole conversation, prompt included.
+    pub messages: Vec<Message>,
+    /// Its tokens.
+    pub tokens: Tokens,
+    /// Why the last turn ended: `stop`, `length`, `tool_calls`; empty if the model was never asked.
+    pub finish_reason: String,
+    /// Token counts over all turns.
+    pub usage: Usage,
+    /// Model calls made.
+    pub turns: u32,
+    /// Messages that the plugin's edits of its history dropped.
+    pub dropped: Vec<Message>,
+    /// Conversations with the policy that the trajectory did not continue.
+    pub side: Vec<Vec<Message>>,
+}
+
+/// A trajectory as the store keeps it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrajectoryRecord {
+    /// Its id: job, phase, step, sample and generation.
+    pub id: TrajectoryId,
+    /// What came of it.
+    pub status: TrajectoryStatus,
+    /// Why it failed or was dropped.
+    #[serde(default)]
+    pub reason: String,
+    /// Line of the dataset that its sample stands on: `file:line`.
+    #[serde(default)]
+    pub source: String,
+    /// What the model and the plugin said.
+    pub conversation: Conversation,
+    /// What the rollout returned.
+    #[serde(default)]
+    pub extra: Value,
+    /// Each grader's reward, before its weight.
+    #[serde(default)]
+    pub rewards: BTreeMap<String, f64>,
+    /// The weighted sum.
+    #[serde(default)]
+    pub reward: Option<f64>,
+    /// Each grader's metrics.
+    #[serde(default)]
+    pub metrics: BTreeMap<String, f64>,
+    /// When it ended, in milliseconds since 1970.
+    pub ended_ms: i64,
+}
