@@ -1,1 +1,17 @@
-//! Paddock: jail.
+//! The fence around a plugin: the small program that is parent to all of a plugin's processes.
+//!
+//! The executable re-executes itself as this program ([`reaper::main`]). It is synchronous, has
+//! one thread, and does little: it starts the forkserver, tells of every exit, ends processes with
+//! all that they left behind, and ends everything when Paddock is gone. It never reads what a
+//! plugin writes, and it never decides anything about a call.
+//!
+//! Namespaces, mounts, system call and file policies and control groups belong here too: they are
+//! entered in [`reaper::main`] before the first [`message::Request::Start`].
+
+pub mod channel;
+pub mod killer;
+pub mod message;
+pub mod process;
+pub mod reaper;
+
+pub use message::{Report, Request};

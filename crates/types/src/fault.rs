@@ -151,6 +151,31 @@ impl SubKind {
             Self::ReturnedFailure => "Returned failure",
         }
     }
+
+    /// What the plugin's author should do about it.
+    pub const fn advice(self) -> &'static str {
+        match self {
+            Self::Timeout => {
+                "look at the stack for the line that held the call: bound it with a timeout of its own, use async clients in `async def`, or raise `runtime.timeout`"
+            }
+            Self::Eof => {
+                "look at the call's last log lines: the process was ended by its own code (a crash in C code, `os._exit`) or by a signal"
+            }
+            Self::Raised => {
+                "mend the line that the traceback names first, or catch what it raises and return a status"
+            }
+            Self::Oom => {
+                "use less memory in a call, lower `max_concurrency`, or take a larger `runtime.instance`"
+            }
+            Self::Create => {
+                "mend what the evidence names: the import, requirements.txt, the function's name, or the quota"
+            }
+            Self::AbnormalReward => {
+                "guard the grader's arithmetic: return a finite number, or `status: discard` for what can't be graded"
+            }
+            Self::ReturnedFailure => "the function itself answered `failure`: see its `error`",
+        }
+    }
 }
 
 impl fmt::Display for SubKind {

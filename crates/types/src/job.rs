@@ -224,6 +224,15 @@ pub struct JobConfig {
     pub project: Option<String>,
 }
 
+impl JobConfig {
+    /// Every plugin of the job: the rollout, then the graders.
+    pub fn plugins(&self) -> impl Iterator<Item = &PluginConfig> {
+        self.rollout
+            .iter()
+            .chain(self.graders.iter().map(|grader| &grader.plugin))
+    }
+}
+
 /// A job's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

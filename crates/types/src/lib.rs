@@ -6,10 +6,13 @@ pub mod chat;
 pub mod fault;
 pub mod id;
 pub mod job;
+pub mod job_file;
 pub mod log;
 pub mod plugin;
 pub mod retry;
+pub mod rows;
 pub mod step;
+pub mod suggest;
 pub mod trajectory;
 pub mod verdict;
 

@@ -64,3 +64,60 @@ fn wait(charged: u32, jitter: f64) -> Duration {
     let seconds = 4f64.powi(charged.min(3) as i32 - 1);
     Duration::from_secs_f64(seconds * (0.875 + 0.25 * jitter))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(outcome: Outcome, platform: bool) -> Verdict {
+        Verdict {
+            outcome,
+            platform,
+            ..Verdict::default()
+        }
+    }
+
+    fn waits(outcome: Outcome) -> (Vec<f64>, Next) {
+        let mut tries = Tries::default();
+        let mut waits = vec![];
+        loop {
+            match tries.after(&verdict(outcome, false), PLUGIN_RETRIES, 0.5) {
+                Next::Again(wait) => waits.push(wait.as_secs_f64()),
+                last => return (waits, last),
+            }
+        }
+    }
+
+    #[test]
+    fn a_failure_ends_the_job_and_a_retry_drops_the_sample_after_three_more_tries() {
+        assert_eq!(waits(Outcome::Failure), (vec![1.0, 4.0, 16.0], Next::Fail));
+        assert_eq!(waits(Outcome::Retry), (vec![1.0, 4.0, 16.0], Next::Drop));
+    }
+
+    #[test]
+    fn discard_drops_at_once_and_success_is_done() {
+        let mut tries = Tries::default();
+        assert_eq!(
+            tries.after(&verdict(Outcome::Discard, false), 3, 0.5),
+            Next::Drop
+        );
+        assert_eq!(
+            tries.after(&verdict(Outcome::Success, false), 3, 0.5),
+            Next::Done
+        );
+    }
+
+    #[test]
+    fn what_is_not_the_plugins_is_not_charged() {
+        let mut tries = Tries::default();
+        for _ in 0..PLATFORM_RETRIES {
+            let next = tries.after(&verdict(Outcome::Failure, true), PLUGIN_RETRIES, 0.5);
+            assert!(matches!(next, Next::Again(_)));
+        }
+        assert_eq!(tries.charged, 0);
+        assert_eq!(
+            tries.after(&verdict(Outcome::Failure, true), PLUGIN_RETRIES, 0.5),
+            Next::Fail
+        );
+    }
+}

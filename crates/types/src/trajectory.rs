@@ -95,3 +95,65 @@ pub struct TrajectoryRecord {
     /// When it ended, in milliseconds since 1970.
     pub ended_ms: i64,
 }
+
+/// A trajectory without its conversation: what lists show.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrajectorySummary {
+    /// Its id: job, phase, step, sample and generation.
+    pub id: TrajectoryId,
+    /// What came of it.
+    pub status: TrajectoryStatus,
+    /// Why it failed or was dropped.
+    #[serde(default)]
+    pub reason: String,
+    /// Line of the dataset that its sample stands on: `file:line`.
+    #[serde(default)]
+    pub source: String,
+    /// The beginning of the last message, at most [`EXCERPT_CHARS`] characters.
+    #[serde(default)]
+    pub excerpt: String,
+    /// Why the last turn ended.
+    #[serde(default)]
+    pub finish_reason: String,
+    /// Model calls made.
+    pub turns: u32,
+    /// Token counts over all turns.
+    pub usage: Usage,
+    /// Each grader's reward, before its weight.
+    #[serde(default)]
+    pub rewards: BTreeMap<String, f64>,
+    /// The weighted sum.
+    #[serde(default)]
+    pub reward: Option<f64>,
+    /// Each grader's metrics.
+    #[serde(default)]
+    pub metrics: BTreeMap<String, f64>,
+    /// When it ended, in milliseconds since 1970.
+    pub ended_ms: i64,
+}
+
+/// Characters of a trajectory's excerpt.
+pub const EXCERPT_CHARS: usize = 200;
+
+impl TrajectoryRecord {
+    /// The record without its conversation.
+    pub fn summary(&self) -> TrajectorySummary {
+        let last = self.conversation.messages.last();
+        TrajectorySummary {
+            id: self.id,
+            status: self.status,
+            reason: self.reason.clone(),
+            source: self.source.clone(),
+            excerpt: last
+                .map(|m| m.content().chars().take(EXCERPT_CHARS).collect())
+                .unwrap_or_default(),
+            finish_reason: self.conversation.finish_reason.clone(),
+            turns: self.conversation.turns,
+            usage: self.conversation.usage,
+            rewards: self.rewards.clone(),
+            reward: self.reward,
+            metrics: self.metrics.clone(),
+            ended_ms: self.ended_ms,
+        }
+    }
+}

@@ -7,10 +7,11 @@ use crate::fault::SubKind;
 use crate::id::{CallId, JobId, SampleId, TrajectoryId};
 
 /// What came of a call, in the contract's words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
     /// It answered, and the answer counts.
+    #[default]
     Success,
     /// It is called again, and then ends the job.
     Failure,
@@ -32,8 +33,8 @@ impl Outcome {
     }
 }
 
-/// All that is known of an attempt once it is over.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// All that is known of an attempt once it is over. The default is a success that says nothing.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// What came of it.
     pub outcome: Outcome,

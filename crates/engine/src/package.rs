@@ -1,0 +1,104 @@
+//! A job's own copy of its project: the code that runs, whatever is edited meanwhile.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+/// Folders that are never part of a package.
+const LEFT_OUT: [&str; 5] = ["__pycache__", "node_modules", "venv", "env", "data"];
+
+/// A project's code, copied and addressed by its content.
+#[derive(Debug, Clone)]
+pub struct Package {
+    /// The copy's folder.
+    pub dir: PathBuf,
+    /// SHA-256 over the names and contents of its files, in hexadecimal.
+    pub hash: String,
+}
+
+/// Copies a project into `dir`. Hidden folders, environments and data sets are left out.
+pub fn copy(project: &Path, dir: &Path) -> io::Result<Package> {
+    let mut files = vec![];
+    list(project, Path::new(""), &mut files)?;
+    files.sort();
+    let mut hash = Sha256::new();
+    for file in &files {
+        let bytes = fs::read(project.join(file))?;
+        hash.update(file.to_string_lossy().as_bytes());
+        hash.update([0]);
+        hash.update((bytes.len() as u64).to_le_bytes());
+        hash.update(&bytes);
+        let to = dir.join(file);
+        fs::create_dir_all(to.parent().unwrap_or(dir))?;
+        fs::write(to, bytes)?;
+    }
+    fs::create_dir_all(dir)?;
+    let hash = hash
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    Ok(Package {
+        dir: dir.to_owned(),
+        hash,
+    })
+}
+
+fn list(project: &Path, folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(project.join(folder))? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let text = name.to_string_lossy();
+        let path = folder.join(&name);
+        let kind = fs::metadata(entry.path());
+        let Ok(kind) = kind else { continue };
+        if kind.is_dir() {
+            let environment = entry.path().join("pyvenv.cfg").exists();
+            if !text.starts_with('.') && !environment && !LEFT_OUT.contains(&text.as_ref()) {
+                list(project, &path, files)?;
+            }
+        } else if kind.is_file() && !text.ends_with(".jsonl") && !text.ends_with(".pyc") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_copied_and_data_and_environments_are_not() -> io::Result<()> {
+        let from = tempfile::tempdir()?;
+        let to = tempfile::tempdir()?;
+        for (file, text) in [
+            ("plugins/reward.py", "x = 1"),
+            ("job.yaml", "name: a"),
+            ("data/train.jsonl", "{}"),
+            (".paddock/state.db", "?"),
+            ("myenv/pyvenv.cfg", "home = /usr"),
+            ("plugins/__pycache__/reward.pyc", "?"),
+        ] {
+            let path = from.path().join(file);
+            fs::create_dir_all(path.parent().expect("has a parent"))?;
+            fs::write(path, text)?;
+        }
+        let package = copy(from.path(), to.path())?;
+        assert_eq!(
+            fs::read_to_string(to.path().join("plugins/reward.py"))?,
+            "x = 1"
+        );
+        let mut names: Vec<_> = fs::read_dir(to.path())?
+            .map(|e| e.map(|e| e.file_name()))
+            .collect::<Result<_, _>>()?;
+        names.sort();
+        assert_eq!(names, ["job.yaml", "plugins"]);
+        fs::write(from.path().join("plugins/reward.py"), "x = 2")?;
+        let edited = copy(from.path(), tempfile::tempdir()?.path())?;
+        assert_ne!(package.hash, edited.hash);
+        Ok(())
+    }
+}
