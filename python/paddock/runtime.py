@@ -32,9 +32,9 @@ class PluginInstance(str, Enum):
 RANGES: Dict[str, tuple] = {  # type: ignore[type-arg]  # noqa: UP006
     "timeout": (1, 900),
     "max_concurrency": (1, 100),
-    "min_replicas": (0, None),
-    "max_replicas": (1, None),
-    "queue_timeout": (1, None),
+    "min_replicas": (0, 10_000),
+    "max_replicas": (1, 10_000),
+    "queue_timeout": (1, 1_000_000),
 }
 """Whole numbers that a runtime may set: least and greatest."""
 
@@ -60,10 +60,10 @@ def problem(field: str, value: Any) -> Optional[str]:
             return None
         return f'runtime.concurrency is "{value}": allowed are {" and ".join(CONCURRENCY)}'
     least, greatest = RANGES[field]
-    wanted = f"{least} to {greatest}" if greatest is not None else f"{least} or more"
+    wanted = f"{least} to {greatest}"
     if isinstance(value, bool) or not isinstance(value, int):
         return f'runtime.{field} is "{value}": a whole number is wanted, {wanted}'
-    if value < least or (greatest is not None and value > greatest):
+    if not least <= value <= greatest:
         return f'runtime.{field} is "{value}": allowed is {wanted}'
     return None
 
@@ -76,8 +76,8 @@ class Runtime:
     | `instance` | size of one instance | `CPU1MEM2` | see `PluginInstance` |
     | `timeout` | seconds for one call | 900 | 1 to 900 |
     | `max_concurrency` | calls that one instance runs at once | 10 | 1 to 100 |
-    | `min_replicas`, `max_replicas` | instances kept, and at most | 1, 10 | 0 or more, 1 or more |
-    | `queue_timeout` | seconds a call may wait for a slot | 3600 | 1 or more |
+    | `min_replicas`, `max_replicas` | instances kept, and at most | 1, 10 | 0, 1 to 10000 |
+    | `queue_timeout` | seconds a call may wait for a slot | 3600 | 1 to 1000000 |
     | `concurrency` | how a `def` function runs at once: `process` or `thread` | by kind | |
 
     A value out of range raises `ValueError`, with the field, the value and the range.

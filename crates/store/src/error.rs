@@ -78,7 +78,9 @@ pub enum StoreError {
         what: &'static str,
     },
     /// The disk is full.
-    #[error("can't {what}: the disk is full; free some space, or use another disk with `--data-dir`")]
+    #[error(
+        "can't {what}: the disk is full; free some space, or use another disk with `--data-dir`"
+    )]
     DiskFull {
         /// The operation.
         what: &'static str,

@@ -3,6 +3,7 @@
 //! No I/O, no async, no clock: everything here can be tested by calling it.
 
 pub mod chat;
+pub mod explain;
 pub mod fault;
 pub mod id;
 pub mod job;

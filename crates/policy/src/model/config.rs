@@ -53,7 +53,10 @@ impl ModelConfig {
     /// The shape of the base model that ships: 1.02 million parameters at 272 token ids.
     pub fn base(vocab_size: usize) -> Self {
         let mut other = Map::new();
-        other.insert("architectures".into(), serde_json::json!(["LlamaForCausalLM"]));
+        other.insert(
+            "architectures".into(),
+            serde_json::json!(["LlamaForCausalLM"]),
+        );
         other.insert("model_type".into(), "llama".into());
         other.insert("hidden_act".into(), "silu".into());
         other.insert("torch_dtype".into(), "float32".into());
@@ -75,7 +78,8 @@ impl ModelConfig {
 
     /// Dimensions of a head.
     pub fn head(&self) -> usize {
-        self.head_dim.unwrap_or(self.hidden_size / self.num_attention_heads.max(1))
+        self.head_dim
+            .unwrap_or(self.hidden_size / self.num_attention_heads.max(1))
     }
 
     /// Key and value heads.
@@ -84,7 +88,11 @@ impl ModelConfig {
     }
 
     pub(crate) fn heads(&self) -> Heads {
-        Heads { queries: self.num_attention_heads, keys: self.key_heads(), head: self.head() }
+        Heads {
+            queries: self.num_attention_heads,
+            keys: self.key_heads(),
+            head: self.head(),
+        }
     }
 
     /// Says what of the shape this decoder cannot compute.
@@ -109,15 +117,22 @@ impl ModelConfig {
             ));
         }
         if self.head() == 0 || !self.head().is_multiple_of(CHUNK) {
-            return Err(format!("a head has {} dimensions, it must be a multiple of 16", self.head()));
+            return Err(format!(
+                "a head has {} dimensions, it must be a multiple of 16",
+                self.head()
+            ));
         }
         for name in ["attention_bias", "mlp_bias"] {
             if self.other.get(name).and_then(Value::as_bool) == Some(true) {
-                return Err(format!("`{name}: true` is not supported, only models without biases"));
+                return Err(format!(
+                    "`{name}: true` is not supported, only models without biases"
+                ));
             }
         }
         if let Some(scaling) = self.other.get("rope_scaling").filter(|v| !v.is_null()) {
-            return Err(format!("`rope_scaling: {scaling}` is not supported, only null"));
+            return Err(format!(
+                "`rope_scaling: {scaling}` is not supported, only null"
+            ));
         }
         match self.other.get("model_type").and_then(Value::as_str) {
             None | Some("llama") => {}

@@ -57,6 +57,9 @@ impl Model {
                 entropies: entropies.clone(),
             })?;
         let entropies = entropies.get().cloned().unwrap_or_default();
-        Ok(Logprobs { logprobs, entropies })
+        Ok(Logprobs {
+            logprobs,
+            entropies,
+        })
     }
 }

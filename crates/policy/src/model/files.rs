@@ -24,16 +24,22 @@ const CARD: &str = "card.json";
 
 /// Reads a JSON file.
 pub(crate) fn read_json<T: DeserializeOwned>(file: &Path) -> Result<T, PolicyError> {
-    let bytes = fs::read(file)
-        .map_err(|source| PolicyError::Read { file: file.to_path_buf(), source })?;
-    serde_json::from_slice(&bytes)
-        .map_err(|source| PolicyError::Json { file: file.to_path_buf(), source })
+    let bytes = fs::read(file).map_err(|source| PolicyError::Read {
+        file: file.to_path_buf(),
+        source,
+    })?;
+    serde_json::from_slice(&bytes).map_err(|source| PolicyError::Json {
+        file: file.to_path_buf(),
+        source,
+    })
 }
 
 /// Writes a JSON file and waits for it to be on the disk.
 pub(crate) fn write_json(file: &Path, value: &impl Serialize) -> Result<(), PolicyError> {
-    let mut bytes = serde_json::to_vec_pretty(value)
-        .map_err(|source| PolicyError::Json { file: file.to_path_buf(), source })?;
+    let mut bytes = serde_json::to_vec_pretty(value).map_err(|source| PolicyError::Json {
+        file: file.to_path_buf(),
+        source,
+    })?;
     bytes.push(b'\n');
     write(file, &bytes)
 }
@@ -45,7 +51,10 @@ pub(crate) fn write(file: &Path, bytes: &[u8]) -> Result<(), PolicyError> {
         std::io::Write::write_all(&mut out, bytes)?;
         out.sync_all()
     };
-    to_disk().map_err(|source| PolicyError::Write { path: file.to_path_buf(), source })
+    to_disk().map_err(|source| PolicyError::Write {
+        path: file.to_path_buf(),
+        source,
+    })
 }
 
 /// Writes named tensors as safetensors, in the order the format itself fixes.
@@ -53,13 +62,22 @@ pub(crate) fn write_tensors(
     file: &Path,
     tensors: &[(String, Vec<usize>, &[f32])],
 ) -> Result<(), PolicyError> {
-    let wrong = |source| PolicyError::Tensors { file: file.to_path_buf(), source };
-    let bytes: Vec<Vec<u8>> = tensors.iter().map(|(_, _, numbers)| little_endian(numbers)).collect();
+    let wrong = |source| PolicyError::Tensors {
+        file: file.to_path_buf(),
+        source,
+    };
+    let bytes: Vec<Vec<u8>> = tensors
+        .iter()
+        .map(|(_, _, numbers)| little_endian(numbers))
+        .collect();
     let views = tensors
         .iter()
         .zip(&bytes)
         .map(|((name, shape, _), bytes)| {
-            Ok((name.as_str(), TensorView::new(Dtype::F32, shape.clone(), bytes)?))
+            Ok((
+                name.as_str(),
+                TensorView::new(Dtype::F32, shape.clone(), bytes)?,
+            ))
         })
         .collect::<Result<Vec<_>, _>>()
         .map_err(wrong)?;
@@ -72,9 +90,14 @@ pub(crate) fn write_tensors(
 /// Reads all tensors of a file as `f32`.
 pub(crate) fn read_tensors(file: &Path) -> Result<HashMap<String, Tensor>, PolicyError> {
     // A missing file is told apart from a broken one.
-    fs::metadata(file).map_err(|source| PolicyError::Read { file: file.to_path_buf(), source })?;
-    candle_core::safetensors::load(file, &Device::Cpu)
-        .map_err(|source| PolicyError::Weights { file: file.to_path_buf(), reason: source.to_string() })
+    fs::metadata(file).map_err(|source| PolicyError::Read {
+        file: file.to_path_buf(),
+        source,
+    })?;
+    candle_core::safetensors::load(file, &Device::Cpu).map_err(|source| PolicyError::Weights {
+        file: file.to_path_buf(),
+        reason: source.to_string(),
+    })
 }
 
 /// Takes the numbers of some parameters out of a file's tensors.
@@ -84,17 +107,20 @@ pub(crate) fn take(
     parameters: &[Parameter],
     prefix: &str,
 ) -> Result<Vec<Vec<f32>>, PolicyError> {
-    let wrong = |reason: String| PolicyError::Weights { file: file.to_path_buf(), reason };
+    let wrong = |reason: String| PolicyError::Weights {
+        file: file.to_path_buf(),
+        reason,
+    };
     parameters
         .iter()
         .map(|parameter| {
             let mut numbers = Vec::with_capacity(parameter.size());
             for part in &parameter.parts {
                 let name = format!("{prefix}{}", part.name);
-                let tensor =
-                    tensors.get(&name).ok_or_else(|| wrong(format!("no tensor \"{name}\"")))?;
-                let shape: Vec<usize> =
-                    std::iter::once(part.rows).chain(parameter.cols).collect();
+                let tensor = tensors
+                    .get(&name)
+                    .ok_or_else(|| wrong(format!("no tensor \"{name}\"")))?;
+                let shape: Vec<usize> = std::iter::once(part.rows).chain(parameter.cols).collect();
                 if tensor.dims() != shape {
                     return Err(wrong(format!(
                         "tensor \"{name}\" has shape {:?}, the configuration asks for {shape:?}",
@@ -140,7 +166,9 @@ impl Model {
     pub fn load(folder: &Path) -> Result<(Self, ModelCard), PolicyError> {
         let file = folder.join(CONFIG);
         let config: ModelConfig = read_json(&file)?;
-        config.check().map_err(|reason| PolicyError::Config { file, reason })?;
+        config
+            .check()
+            .map_err(|reason| PolicyError::Config { file, reason })?;
         let file = folder.join(WEIGHTS);
         let numbers = take(&file, &read_tensors(&file)?, &parameters(&config), "")?;
         let model = Self::from_numbers(config, numbers)?;
@@ -178,6 +206,10 @@ impl Model {
             hash.update(format!("{name} {shape:?}\n"));
             hash.update(little_endian(numbers));
         }
-        Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+        Ok(hash
+            .finalize()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect())
     }
 }

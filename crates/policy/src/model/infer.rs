@@ -27,7 +27,9 @@ impl Cache {
     pub fn new(model: &Model) -> Self {
         let heads = model.config().heads();
         let layer = |_| Pages::new(heads.keys, heads.head);
-        Self { layers: (0..model.config().num_hidden_layers).map(layer).collect() }
+        Self {
+            layers: (0..model.config().num_hidden_layers).map(layer).collect(),
+        }
     }
 
     /// Positions held.
@@ -57,7 +59,10 @@ pub(crate) struct Reading<'a> {
 impl<'a> Reading<'a> {
     /// Holds a model until the value is dropped.
     pub(crate) fn new(model: &'a Model) -> Self {
-        Self { model, held: model.held() }
+        Self {
+            model,
+            held: model.held(),
+        }
     }
 
     /// Appends tokens to sequences and returns the logits of the rows `wanted`, counted over
@@ -68,12 +73,18 @@ impl<'a> Reading<'a> {
         wanted: &[u32],
     ) -> Result<Vec<f32>, PolicyError> {
         let config = self.model.config();
-        let all = self.held.iter().map(Held::floats).collect::<Result<Vec<_>, _>>();
+        let all = self
+            .held
+            .iter()
+            .map(Held::floats)
+            .collect::<Result<Vec<_>, _>>();
         let all = all.map_err(PolicyError::compute)?;
-        let (width, inner, heads) =
-            (config.hidden_size, config.intermediate_size, config.heads());
+        let (width, inner, heads) = (config.hidden_size, config.intermediate_size, config.heads());
         let eps = config.rms_norm_eps as f32;
-        let ids: Vec<u32> = sequences.iter().flat_map(|(_, ids)| ids.iter().copied()).collect();
+        let ids: Vec<u32> = sequences
+            .iter()
+            .flat_map(|(_, ids)| ids.iter().copied())
+            .collect();
         let rows = ids.len();
 
         let mut x = vec![0.0; rows * width];
@@ -112,13 +123,12 @@ impl<'a> Reading<'a> {
     }
 
     /// Log-probabilities of a micro-batch's targets, of logits divided by a temperature.
-    pub(crate) fn score(
-        &self,
-        packed: &Packed,
-        temperature: f64,
-    ) -> Result<Vec<f32>, PolicyError> {
-        let mut caches: Vec<Cache> =
-            packed.lengths.iter().map(|_| Cache::new(self.model)).collect();
+    pub(crate) fn score(&self, packed: &Packed, temperature: f64) -> Result<Vec<f32>, PolicyError> {
+        let mut caches: Vec<Cache> = packed
+            .lengths
+            .iter()
+            .map(|_| Cache::new(self.model))
+            .collect();
         let mut ids = packed.ids.as_slice();
         let mut sequences = Vec::with_capacity(caches.len());
         for (cache, length) in caches.iter_mut().zip(packed.lengths.iter()) {

@@ -37,11 +37,19 @@ pub(crate) enum Start {
 impl Parameter {
     fn matrix<const N: usize>(parts: [(String, usize); N], cols: usize, deviation: f64) -> Self {
         let parts = parts.map(|(name, rows)| Part { name, rows }).into();
-        Self { parts, cols: Some(cols), start: Start::Normal(deviation) }
+        Self {
+            parts,
+            cols: Some(cols),
+            start: Start::Normal(deviation),
+        }
     }
 
     fn gain(name: String, size: usize) -> Self {
-        Self { parts: vec![Part { name, rows: size }], cols: None, start: Start::Ones }
+        Self {
+            parts: vec![Part { name, rows: size }],
+            cols: None,
+            start: Start::Ones,
+        }
     }
 
     /// Its shape.
@@ -94,7 +102,11 @@ pub(crate) fn parameters(config: &ModelConfig) -> Vec<Parameter> {
     }
     all.push(Parameter::gain("model.norm.weight".into(), width));
     if !config.tie_word_embeddings {
-        all.push(Parameter::matrix([("lm_head.weight".into(), config.vocab_size)], width, 0.02));
+        all.push(Parameter::matrix(
+            [("lm_head.weight".into(), config.vocab_size)],
+            width,
+            0.02,
+        ));
     }
     all
 }

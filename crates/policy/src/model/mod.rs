@@ -16,7 +16,7 @@ mod packed;
 mod weights;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use card::ModelCard;
 pub use config::ModelConfig;

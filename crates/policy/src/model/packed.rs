@@ -40,7 +40,10 @@ impl Packed {
 
     /// Rows of one sequence that a pass computes.
     pub(crate) fn rows_of(mask: &[bool]) -> usize {
-        mask.iter().skip(1).rposition(|m| *m).map_or(0, |last| last + 1)
+        mask.iter()
+            .skip(1)
+            .rposition(|m| *m)
+            .map_or(0, |last| last + 1)
     }
 
     /// Number of targets.

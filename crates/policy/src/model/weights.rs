@@ -44,21 +44,33 @@ impl Model {
             .collect::<Result<Vec<_>, _>>()
             .map_err(PolicyError::compute)?;
         let tensors = vars.iter().map(|var| var.as_tensor().clone()).collect();
-        let rope = Rope::new(config.head(), config.rope_theta, config.max_position_embeddings);
-        Ok(Self { config, rope: Arc::new(rope), tensors, vars })
+        let rope = Rope::new(
+            config.head(),
+            config.rope_theta,
+            config.max_position_embeddings,
+        );
+        Ok(Self {
+            config,
+            rope: Arc::new(rope),
+            tensors,
+            vars,
+        })
     }
 
     /// A fresh model: normal weights from the seed, norms at one.
     pub fn initial(config: ModelConfig, seed: u64) -> Result<Self, PolicyError> {
-        config.check().map_err(|reason| PolicyError::Config { file: "config".into(), reason })?;
+        config.check().map_err(|reason| PolicyError::Config {
+            file: "config".into(),
+            reason,
+        })?;
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let numbers = parameters(&config)
             .iter()
             .map(|parameter| match parameter.start {
                 Start::Ones => vec![1.0; parameter.size()],
-                Start::Normal(deviation) => {
-                    (0..parameter.size()).map(|_| (normal(&mut random) * deviation) as f32).collect()
-                }
+                Start::Normal(deviation) => (0..parameter.size())
+                    .map(|_| (normal(&mut random) * deviation) as f32)
+                    .collect(),
             })
             .collect();
         Self::from_numbers(config, numbers)
@@ -83,7 +95,12 @@ impl Model {
             .collect::<Result<_, _>>()
             .map_err(PolicyError::compute)?;
         let (config, rope) = (self.config.clone(), self.rope.clone());
-        Ok(Self { config, rope, tensors, vars: Vec::new() })
+        Ok(Self {
+            config,
+            rope,
+            tensors,
+            vars: Vec::new(),
+        })
     }
 
     /// The variables of a trainable model; empty for a frozen one.
@@ -107,16 +124,20 @@ impl Model {
 
 /// The blocks of a list of parameters.
 pub(crate) fn blocks<T: Copy>(all: &[T], layers: usize) -> impl Iterator<Item = Block<T>> {
-    all[1..1 + layers * PER_LAYER].as_chunks::<PER_LAYER>().0.iter().map(
-        |&[attention_norm, qkv, out, mlp_norm, gate_up, down]| Block {
-            attention_norm,
-            qkv,
-            out,
-            mlp_norm,
-            gate_up,
-            down,
-        },
-    )
+    all[1..1 + layers * PER_LAYER]
+        .as_chunks::<PER_LAYER>()
+        .0
+        .iter()
+        .map(
+            |&[attention_norm, qkv, out, mlp_norm, gate_up, down]| Block {
+                attention_norm,
+                qkv,
+                out,
+                mlp_norm,
+                gate_up,
+                down,
+            },
+        )
 }
 
 /// The last norm and the output layer of a list of parameters.

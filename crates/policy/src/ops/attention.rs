@@ -261,7 +261,8 @@ impl Backward {
 
                 // p = softmax, then dS = p (dO·V − dO·O)
                 let scores = &mut self.scratch.scores;
-                self.forward.scores(key_head, &self.scratch.query, len, scores);
+                self.forward
+                    .scores(key_head, &self.scratch.query, len, scores);
                 let inverse = exponentials(scores, len);
                 self.swapped.scores(key_head, grad, len, &mut self.slopes);
                 let mean = dot(grad, out);
@@ -270,7 +271,8 @@ impl Backward {
                     *slope = *weight * (*slope - mean);
                 }
 
-                self.swapped.mix(key_head, &self.slopes, len, &mut self.d_query);
+                self.swapped
+                    .mix(key_head, &self.slopes, len, &mut self.d_query);
                 let scale = heads.scale();
                 for x in &mut self.d_query {
                     *x *= scale;

@@ -32,7 +32,10 @@ fn greatest(logits: &[f32], inverse_temperature: f32) -> f32 {
         }
     }
     let rest = rest.iter().map(|x| x * inverse_temperature);
-    lanes.into_iter().chain(rest).fold(f32::NEG_INFINITY, f32::max)
+    lanes
+        .into_iter()
+        .chain(rest)
+        .fold(f32::NEG_INFINITY, f32::max)
 }
 
 impl Softmax {
@@ -59,7 +62,12 @@ impl Softmax {
         }
         let sum = sum_lanes(sums);
         let log = sum.ln();
-        Self { max, sum, log_sum: max + log, entropy: log - sum_lanes(products) / sum }
+        Self {
+            max,
+            sum,
+            log_sum: max + log,
+            entropy: log - sum_lanes(products) / sum,
+        }
     }
 
     /// Log-probability of a logit of the row.
@@ -102,7 +110,10 @@ impl CustomOp1 for TargetLogprob {
             rows.zip(&self.targets)
                 .map(|(row, target)| {
                     let softmax = Softmax::of(row, inverse);
-                    (softmax.logprob(row[*target as usize], inverse), softmax.entropy)
+                    (
+                        softmax.logprob(row[*target as usize], inverse),
+                        softmax.entropy,
+                    )
                 })
                 .unzip::<f32, f32, Vec<f32>, Vec<f32>>()
         });
@@ -128,6 +139,10 @@ impl CustomOp1 for TargetLogprob {
                 out[*target as usize] += grad * inverse;
             }
         });
-        Ok(Some(Tensor::from_vec(out, logits.shape(), logits.device())?))
+        Ok(Some(Tensor::from_vec(
+            out,
+            logits.shape(),
+            logits.device(),
+        )?))
     }
 }

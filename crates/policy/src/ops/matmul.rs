@@ -25,17 +25,31 @@ pub(crate) struct Matrix<'a> {
 impl<'a> Matrix<'a> {
     /// Rows one after another.
     pub(crate) fn new(data: &'a [f32], rows: usize, cols: usize) -> Self {
-        Self { data, rows, cols, transposed: false }
+        Self {
+            data,
+            rows,
+            cols,
+            transposed: false,
+        }
     }
 
     /// The transpose, without moving anything.
     pub(crate) fn t(self) -> Self {
-        Self { rows: self.cols, cols: self.rows, transposed: !self.transposed, ..self }
+        Self {
+            rows: self.cols,
+            cols: self.rows,
+            transposed: !self.transposed,
+            ..self
+        }
     }
 
     fn view(self) -> ArrayView2<'a, f32> {
         let shape = (self.rows, self.cols);
-        let shape = if self.transposed { shape.f() } else { shape.into_shape_with_order().into() };
+        let shape = if self.transposed {
+            shape.f()
+        } else {
+            shape.into_shape_with_order().into()
+        };
         ArrayView2::from_shape(shape, self.data).expect("the slice has rows × cols numbers")
     }
 }
@@ -80,7 +94,9 @@ mod tests {
     use super::*;
 
     fn numbers(count: usize, seed: usize) -> Vec<f32> {
-        (0..count).map(|i| ((i * 7919 + seed * 104_729) % 1999) as f32 / 999.5 - 1.0).collect()
+        (0..count)
+            .map(|i| ((i * 7919 + seed * 104_729) % 1999) as f32 / 999.5 - 1.0)
+            .collect()
     }
 
     #[test]
@@ -109,7 +125,8 @@ mod tests {
         let run = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
             let mut out = vec![0.0; 5 * n];
-            pool.expect("a pool").install(|| matmul(a, w, &mut out, Onto::Nothing));
+            pool.expect("a pool")
+                .install(|| matmul(a, w, &mut out, Onto::Nothing));
             out
         };
         assert_eq!(run(1), run(3));
@@ -120,9 +137,19 @@ mod tests {
         let a = [1.0, 2.0, 3.0, 4.0];
         let b = [5.0, 6.0, 7.0, 8.0];
         let mut out = vec![1.0; 4];
-        matmul(Matrix::new(&a, 2, 2), Matrix::new(&b, 2, 2), &mut out, Onto::Itself);
+        matmul(
+            Matrix::new(&a, 2, 2),
+            Matrix::new(&b, 2, 2),
+            &mut out,
+            Onto::Itself,
+        );
         assert_eq!(out, [20.0, 23.0, 44.0, 51.0]);
-        matmul(Matrix::new(&a, 2, 2).t(), Matrix::new(&b, 2, 2), &mut out, Onto::Nothing);
+        matmul(
+            Matrix::new(&a, 2, 2).t(),
+            Matrix::new(&b, 2, 2),
+            &mut out,
+            Onto::Nothing,
+        );
         assert_eq!(out, [26.0, 30.0, 38.0, 44.0]);
     }
 }

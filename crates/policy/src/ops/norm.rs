@@ -75,8 +75,12 @@ impl CustomOp2 for RmsNorm {
         grad: &Tensor,
     ) -> Result<(Option<Tensor>, Option<Tensor>)> {
         let (held_x, held_gain, held_grad) = (Held::new(x), Held::new(gain), Held::new(grad));
-        let (dx, dg) =
-            backward(held_x.floats()?, held_gain.floats()?, self.0, held_grad.floats()?);
+        let (dx, dg) = backward(
+            held_x.floats()?,
+            held_gain.floats()?,
+            self.0,
+            held_grad.floats()?,
+        );
         let device = grad.device();
         Ok((
             Some(Tensor::from_vec(dx, x.shape(), device)?),

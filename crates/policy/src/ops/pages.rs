@@ -26,7 +26,11 @@ pub(crate) struct Pages {
 impl Pages {
     /// Empty pages for `heads` key heads of `head` dimensions (a multiple of 16).
     pub(crate) fn new(heads: usize, head: usize) -> Self {
-        Self { heads, head, ..Self::default() }
+        Self {
+            heads,
+            head,
+            ..Self::default()
+        }
     }
 
     /// Forgets everything, keeps the memory.
@@ -114,7 +118,10 @@ impl Pages {
             let mut sums = [0.0f32; W];
             for (page, weights) in weights[..len].chunks(PAGE).enumerate() {
                 let (values, _) = self.block(&self.values, page, head).as_chunks::<W>();
-                for (weight, value) in weights.iter().zip(values.iter().skip(chunk).step_by(per_value)) {
+                for (weight, value) in weights
+                    .iter()
+                    .zip(values.iter().skip(chunk).step_by(per_value))
+                {
                     for i in 0..W {
                         sums[i] = weight.mul_add(value[i], sums[i]);
                     }
@@ -140,7 +147,11 @@ pub(crate) fn exponentials(scores: &mut [f32], len: usize) -> f32 {
     }
     if let Some(chunk) = chunks.get_mut(len / LANES) {
         for i in 0..LANES {
-            chunk[i] = if i < len % LANES { exp(chunk[i] - greatest) } else { 0.0 };
+            chunk[i] = if i < len % LANES {
+                exp(chunk[i] - greatest)
+            } else {
+                0.0
+            };
             sums[i] += chunk[i];
         }
     }

@@ -16,7 +16,9 @@ impl Rope {
         let angles = (0..context).flat_map(|position| {
             (0..half).map(move |i| position as f64 / theta.powf(2.0 * i as f64 / head as f64))
         });
-        let (cos, sin) = angles.map(|angle| (angle.cos() as f32, angle.sin() as f32)).unzip();
+        let (cos, sin) = angles
+            .map(|angle| (angle.cos() as f32, angle.sin() as f32))
+            .unzip();
         Self { half, cos, sin }
     }
 

@@ -52,10 +52,18 @@ pub(crate) fn max(values: &[f32]) -> f32 {
     let (chunks, rest) = values.as_chunks::<LANES>();
     for chunk in chunks {
         for i in 0..LANES {
-            lanes[i] = if chunk[i] > lanes[i] { chunk[i] } else { lanes[i] };
+            lanes[i] = if chunk[i] > lanes[i] {
+                chunk[i]
+            } else {
+                lanes[i]
+            };
         }
     }
-    lanes.iter().chain(rest).copied().fold(f32::NEG_INFINITY, f32::max)
+    lanes
+        .iter()
+        .chain(rest)
+        .copied()
+        .fold(f32::NEG_INFINITY, f32::max)
 }
 
 /// True when every number is finite.
@@ -108,7 +116,10 @@ mod tests {
         while x < 88.0 {
             let want = f64::from(x).exp();
             let got = f64::from(vectorised(|| exp(x)));
-            assert!((got / want - 1.0).abs() < 3e-7, "exp({x}) = {got}, want {want}");
+            assert!(
+                (got / want - 1.0).abs() < 3e-7,
+                "exp({x}) = {got}, want {want}"
+            );
             x += 0.0137;
         }
         assert_eq!(exp(-100.0), 0.0);

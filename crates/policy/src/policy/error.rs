@@ -56,6 +56,12 @@ pub enum PolicyError {
     /// A request that cannot be served: the caller's mistake.
     #[error("{0}")]
     Request(String),
+    /// A token step failed; everything that was being sampled is told.
+    #[error("sampling failed: {reason}")]
+    Sampling {
+        /// What the tensor library said.
+        reason: String,
+    },
     /// A number that should be finite is not. Weights and optimiser are as they were before.
     #[error("step {step}: {what} is not finite ({evidence})")]
     NonFinite {
@@ -87,6 +93,8 @@ pub enum PolicyError {
 impl PolicyError {
     /// Wraps what the tensor library says.
     pub(crate) fn compute(source: candle_core::Error) -> Self {
-        Self::Compute { source: Box::new(source) }
+        Self::Compute {
+            source: Box::new(source),
+        }
     }
 }

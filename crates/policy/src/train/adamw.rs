@@ -33,9 +33,19 @@ pub struct AdamW {
 impl AdamW {
     /// A fresh optimiser for a model. GRPO uses a weight decay of 0.
     pub fn new(model: &Model, weight_decay: f64) -> Self {
-        let zeros =
-            || model.tensors().iter().map(|t| vec![0.0; t.elem_count()]).collect::<Vec<_>>();
-        Self { updates: 0, first: zeros(), second: zeros(), weight_decay }
+        let zeros = || {
+            model
+                .tensors()
+                .iter()
+                .map(|t| vec![0.0; t.elem_count()])
+                .collect::<Vec<_>>()
+        };
+        Self {
+            updates: 0,
+            first: zeros(),
+            second: zeros(),
+            weight_decay,
+        }
     }
 
     /// Changes the model's weights by gradients of the given norm.
@@ -91,7 +101,11 @@ impl Pace {
         first: &mut [f32],
         second: &mut [f32],
     ) -> Result<()> {
-        let update = Update { pace: self, gradient, moments: RefCell::new((first, second)) };
+        let update = Update {
+            pace: self,
+            gradient,
+            moments: RefCell::new((first, second)),
+        };
         var.as_tensor().inplace_op1(&update)
     }
 }
@@ -105,7 +119,12 @@ impl InplaceOp1 for Update<'_> {
         let CpuStorage::F32(weights) = storage else {
             return Err(Error::msg("weights are not f32").bt());
         };
-        let Pace { clip, keep, rate, root } = self.pace;
+        let Pace {
+            clip,
+            keep,
+            rate,
+            root,
+        } = self.pace;
         let (b1, b2, eps) = (BETA1 as f32, BETA2 as f32, EPS as f32);
         let (c1, c2) = ((1.0 - BETA1) as f32, (1.0 - BETA2) as f32);
         let mut moments = self.moments.borrow_mut();

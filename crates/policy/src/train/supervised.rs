@@ -22,16 +22,25 @@ pub fn supervised_step(
     batch: &[Example],
     lr: f64,
 ) -> Result<f64, PolicyError> {
-    let rows: Vec<usize> = batch.iter().map(|example| Packed::rows_of(&example.mask)).collect();
+    let rows: Vec<usize> = batch
+        .iter()
+        .map(|example| Packed::rows_of(&example.mask))
+        .collect();
     let batches: Vec<Packed> = micro_batches(&rows)
         .into_iter()
         .map(|range| {
-            Packed::new(batch[range].iter().map(|e| (e.ids.as_slice(), e.mask.as_slice())))
+            Packed::new(
+                batch[range]
+                    .iter()
+                    .map(|e| (e.ids.as_slice(), e.mask.as_slice())),
+            )
         })
         .collect();
     let count: usize = batches.iter().map(Packed::targets).sum();
     if count == 0 {
-        return Err(PolicyError::Request("no token of the batch is marked to be learned".into()));
+        return Err(PolicyError::Request(
+            "no token of the batch is marked to be learned".into(),
+        ));
     }
     let slope = -1.0 / count as f32;
     let (gradients, sums) = gradients(model, &batches, 1.0, |_, logprobs, _| {

@@ -58,9 +58,7 @@ impl Queue {
     /// Queues a line, or counts it as dropped.
     pub(super) fn log(&mut self, job: JobId, line: LogLine) {
         let bytes = self.log_bytes + line.text.len();
-        if self.closed
-            || self.log_lines >= self.options.log_lines
-            || bytes > self.options.log_bytes
+        if self.closed || self.log_lines >= self.options.log_lines || bytes > self.options.log_bytes
         {
             *self.dropped.entry(job).or_default() += 1;
             return;

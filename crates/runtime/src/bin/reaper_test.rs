@@ -1,0 +1,7 @@
+//! The reaper alone, for the tests of this crate.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    paddock_jail::reaper::main()
+}

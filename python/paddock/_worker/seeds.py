@@ -1,0 +1,29 @@
+"""Random numbers of a call: the same for the same call, whatever ran in the process before.
+
+The seed comes from the sample, the trajectory and the function, never from the attempt. In a slot
+that runs several calls at once the generators are shared: there only what a call draws before it
+first waits is its own.
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from typing import Any
+
+
+def seed(context: Any, function: str) -> None:
+    """Seeds the generators of the modules that are loaded."""
+    sample = dict.get(context, "sample_id")
+    trajectory = dict.get(context, "trajectory_id")
+    value = zlib.crc32(f"{sample}\0{trajectory}\0{function}".encode("utf-8", "replace"))
+    modules = sys.modules
+    random = modules.get("random")
+    if random is not None:
+        random.seed(value)
+    numpy = modules.get("numpy.random")
+    if numpy is not None:
+        numpy.seed(value)
+    torch = modules.get("torch")
+    if torch is not None and hasattr(torch, "manual_seed"):
+        torch.manual_seed(value)
