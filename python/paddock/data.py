@@ -187,13 +187,20 @@ def messages_of(value: Any) -> Any:
     """A list of messages as records; anything else as it is."""
     if type(value) is not list:
         return value
-    wrap = ChatCompletionMessage.wrap
-    return [
-        wrap(item)
-        if isinstance(item, dict) and not isinstance(item, ChatCompletionMessage)
-        else item
-        for item in value
-    ]
+    new, fill = dict.__new__, dict.update  # this runs for each message of each call
+    out = []
+    for raw in value:
+        if type(raw) is dict:
+            message = new(ChatCompletionMessage)
+            fill(message, raw)
+            if type(raw.get("content")) is not str or "tool_calls" in raw:
+                message._adopt()
+            out.append(message)
+        elif isinstance(raw, dict) and not isinstance(raw, ChatCompletionMessage):
+            out.append(ChatCompletionMessage(raw))
+        else:
+            out.append(raw)
+    return out
 
 
 class Usage(Record):

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use paddock_policy::policy::Policy;
+use paddock_policy::Policy;
 use paddock_runtime::Plugin;
 use paddock_store::Writer;
 use paddock_types::JobId;

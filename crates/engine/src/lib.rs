@@ -1,6 +1,7 @@
 //! The job engine: what a job does next is decided by pure state machines (`plan`, `pass`);
 //! the driver (`run`) carries their commands out and never decides by itself.
 
+mod backend;
 pub mod body;
 pub mod call;
 pub mod checkpoints;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-/// Folders that are never part of a package.
-const LEFT_OUT: [&str; 5] = ["__pycache__", "node_modules", "venv", "env", "data"];
+/// Folders that are never part of a package, beside hidden ones and Python environments.
+const LEFT_OUT: [&str; 2] = ["__pycache__", "node_modules"];
 
 /// A project's code, copied and addressed by its content.
 #[derive(Debug, Clone)]
@@ -18,10 +18,11 @@ pub struct Package {
     pub hash: String,
 }
 
-/// Copies a project into `dir`. Hidden folders, environments and data sets are left out.
-pub fn copy(project: &Path, dir: &Path) -> io::Result<Package> {
+/// Copies a project into `dir`, but for what `leave_out` names: data sets, Paddock's own data.
+/// Hidden folders and Python environments are left out too; links to folders are not followed.
+pub fn copy(project: &Path, dir: &Path, leave_out: &[PathBuf]) -> io::Result<Package> {
     let mut files = vec![];
-    list(project, Path::new(""), &mut files)?;
+    list(project, Path::new(""), leave_out, &mut files)?;
     files.sort();
     let mut hash = Sha256::new();
     for file in &files {
@@ -46,21 +47,26 @@ pub fn copy(project: &Path, dir: &Path) -> io::Result<Package> {
     })
 }
 
-fn list(project: &Path, folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+fn list(
+    project: &Path,
+    folder: &Path,
+    leave_out: &[PathBuf],
+    files: &mut Vec<PathBuf>,
+) -> io::Result<()> {
     for entry in fs::read_dir(project.join(folder))? {
         let entry = entry?;
-        let name = entry.file_name();
+        let (name, whole) = (entry.file_name(), entry.path());
         let text = name.to_string_lossy();
-        let path = folder.join(&name);
-        let kind = fs::metadata(entry.path());
-        let Ok(kind) = kind else { continue };
-        if kind.is_dir() {
-            let environment = entry.path().join("pyvenv.cfg").exists();
+        if leave_out.contains(&whole) || text.ends_with(".pyc") {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            let environment = whole.join("pyvenv.cfg").exists();
             if !text.starts_with('.') && !environment && !LEFT_OUT.contains(&text.as_ref()) {
-                list(project, &path, files)?;
+                list(project, &folder.join(&name), leave_out, files)?;
             }
-        } else if kind.is_file() && !text.ends_with(".jsonl") && !text.ends_with(".pyc") {
-            files.push(path);
+        } else if fs::metadata(&whole).is_ok_and(|file| file.is_file()) {
+            files.push(folder.join(&name));
         }
     }
     Ok(())
@@ -78,6 +84,7 @@ mod tests {
             ("plugins/reward.py", "x = 1"),
             ("job.yaml", "name: a"),
             ("data/train.jsonl", "{}"),
+            ("data/words.txt", "a"),
             (".paddock/state.db", "?"),
             ("myenv/pyvenv.cfg", "home = /usr"),
             ("plugins/__pycache__/reward.pyc", "?"),
@@ -86,7 +93,11 @@ mod tests {
             fs::create_dir_all(path.parent().expect("has a parent"))?;
             fs::write(path, text)?;
         }
-        let package = copy(from.path(), to.path())?;
+        let package = copy(
+            from.path(),
+            to.path(),
+            &[from.path().join("data/train.jsonl")],
+        )?;
         assert_eq!(
             fs::read_to_string(to.path().join("plugins/reward.py"))?,
             "x = 1"
@@ -95,9 +106,10 @@ mod tests {
             .map(|e| e.map(|e| e.file_name()))
             .collect::<Result<_, _>>()?;
         names.sort();
-        assert_eq!(names, ["job.yaml", "plugins"]);
+        assert_eq!(names, ["data", "job.yaml", "plugins"]);
+        assert!(!to.path().join("data/train.jsonl").exists());
         fs::write(from.path().join("plugins/reward.py"), "x = 2")?;
-        let edited = copy(from.path(), tempfile::tempdir()?.path())?;
+        let edited = copy(from.path(), tempfile::tempdir()?.path(), &[])?;
         assert_ne!(package.hash, edited.hash);
         Ok(())
     }

@@ -6,14 +6,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use paddock_policy::policy::{PolicyError, Progress};
+use paddock_policy::{PolicyError, Progress};
 use paddock_store::{Store, Writer};
 use paddock_types::JobId;
 use paddock_types::fault::{Fault, FaultKind, Location};
 use paddock_types::id::Phase;
-use paddock_types::job::{JobRecord, JobState, JobSummary, SampleCounts};
+use paddock_types::job::{JobConfig, JobRecord, JobState, JobSummary, SampleCounts};
 use paddock_types::log::Level;
 use paddock_types::plugin::PluginState;
+use sha2::{Digest, Sha256};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::context::{Flight, JobContext};
@@ -330,7 +331,7 @@ impl Driver<'_> {
     ) -> Result<(), Fault> {
         let folder = checkpoints::folder(&self.job_dir, after);
         let config = &self.prepared.config;
-        let progress = Progress::at(after, config.hyperparameters.seed, config);
+        let progress = progress(config, after);
         let save = self.context.policy.save(folder.clone(), progress).await;
         save.map_err(|error| {
             Fault::internal(format!(
@@ -361,6 +362,20 @@ impl Driver<'_> {
         for plugin in self.context.plugins() {
             plugin.clone().close().await;
         }
+    }
+}
+
+/// What a job needs to go on from here: the draw is a function of the seed and the step.
+fn progress(config: &JobConfig, after: u32) -> Progress {
+    let h = &config.hyperparameters;
+    let text = serde_json::to_vec(config).unwrap_or_default();
+    let hash = Sha256::digest(text);
+    Progress {
+        step: after,
+        seed: h.seed,
+        permutation_seed: h.seed,
+        position: u64::from(after) * u64::from(h.batch_size),
+        config_hash: hash.iter().map(|byte| format!("{byte:02x}")).collect(),
     }
 }
 

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use paddock_policy::policy::{Policy, PolicyError};
-use paddock_policy::recorder::Recorder;
+use paddock_policy::{Policy, PolicyError};
+use paddock_policy::recorder::{OpenTurn, Recorder};
 use paddock_policy::sample::{SampleKey, SampleRequest, Sampled};
 use paddock_policy::template::{self, Reply};
 use paddock_runtime::CallClock;
@@ -86,15 +86,49 @@ pub enum TurnError {
     Platform(String),
 }
 
-/// An answered turn.
-#[derive(Debug, Clone)]
+/// What a request asks of the policy.
+pub struct Ask {
+    /// The conversation so far.
+    pub messages: Vec<Message>,
+    /// The tools it names; `None` takes the sample's.
+    pub tools: Option<Value>,
+    /// The sampling fields that it sets itself.
+    pub sampling: Sampling,
+    /// Tokens that end the turn, besides the model's own end.
+    pub stop: Vec<u32>,
+    /// True if it comes from the wrapped client.
+    pub main: bool,
+}
+
+/// A turn that was sampled and is not recorded yet.
 pub struct Turn {
-    /// The message and why it ended.
-    pub reply: Reply,
-    /// Token counts.
-    pub usage: Usage,
+    inner: Arc<Inner>,
+    open: OpenTurn,
     /// What was sampled.
     pub sampled: Sampled,
+}
+
+impl Turn {
+    /// What the model said, and why it ended.
+    pub fn reply(&self) -> Reply {
+        self.open.reply(&self.sampled)
+    }
+
+    /// Token counts.
+    pub fn usage(&self) -> Usage {
+        let prompt_tokens = self.open.prompt.len() as u64;
+        let completion_tokens = self.sampled.tokens.len() as u64;
+        let total_tokens = prompt_tokens + completion_tokens;
+        Usage { prompt_tokens, completion_tokens, total_tokens }
+    }
+
+    /// The answer was given in full: it is part of the record now. After the end of the
+    /// trajectory this changes nothing.
+    pub fn record(self) {
+        if let Some(recorder) = self.inner.state().recorder.as_mut() {
+            recorder.close(self.open, &self.sampled);
+        }
+    }
 }
 
 struct State {
@@ -113,74 +147,45 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn turn(
-        &self,
-        messages: Vec<Message>,
-        tools: Option<Value>,
-        sampling: Sampling,
-        main: bool,
-    ) -> Result<Turn, TurnError> {
+    async fn turn(self: Arc<Self>, ask: Ask) -> Result<Turn, TurnError> {
         let _served = self.settings.clock.pause();
-        let sampling = sampling.or(self.settings.sampling);
+        let sampling = ask.sampling.or(self.settings.sampling);
+        let open = match self.state().recorder.as_mut() {
+            Some(recorder) => recorder.open(ask.messages, ask.tools, ask.main),
+            None => return Err(TurnError::Refused("the trajectory is over".into())),
+        };
         let temperature = sampling.temperature.unwrap_or(1.0);
-        if self.settings.training && temperature <= 0.0 {
+        if self.settings.training && !open.side && temperature <= 0.0 {
             return Err(TurnError::Refused(
                 "temperature 0 while training: allowed is more than 0, so that a group has spread"
                     .into(),
             ));
         }
-        let open = match self.state().recorder.as_mut() {
-            Some(recorder) => recorder.open(messages, tools, main),
-            None => return Err(TurnError::Refused("the trajectory is over".into())),
-        };
+        let mut stop = template::stop_tokens().to_vec();
+        stop.extend(ask.stop);
         let request = SampleRequest {
             prompt: open.prompt.clone(),
-            stop: template::stop_tokens().to_vec(),
+            stop,
             max_new_tokens: sampling.max_new_tokens.unwrap_or(1024),
             temperature,
             top_p: sampling.top_p.unwrap_or(1.0),
             top_k: sampling.top_k.unwrap_or(0),
-            key: SampleKey {
-                turn: open.turn,
-                ..self.settings.key
-            },
+            key: SampleKey { turn: open.turn, ..self.settings.key },
         };
-        let prompt_tokens = request.prompt.len() as u64;
         let limit = self.settings.model_timeout;
-        let sampled = match tokio::time::timeout(limit, self.policy.sample(request)).await {
-            Ok(Ok(sampled)) => sampled,
-            Ok(Err(error)) => return Err(self.failed(&error)),
+        match tokio::time::timeout(limit, self.policy.sample(request)).await {
+            Ok(Ok(sampled)) => Ok(Turn { inner: self.clone(), open, sampled }),
+            Ok(Err(PolicyError::Request(why))) => Err(TurnError::Refused(why)),
+            Ok(Err(error)) => Err(self.failed(error.to_string())),
             Err(_) => {
-                let text = format!("the policy did not answer within {} s", limit.as_secs());
-                self.state().model_fault = Some(text.clone());
-                return Err(TurnError::Platform(text));
+                Err(self.failed(format!("the policy did not answer within {} s", limit.as_secs())))
             }
-        };
-        let reply = match self.state().recorder.as_mut() {
-            Some(recorder) => recorder.close(open, &sampled),
-            None => return Err(TurnError::Refused("the trajectory is over".into())),
-        };
-        let completion_tokens = sampled.tokens.len() as u64;
-        let total_tokens = prompt_tokens + completion_tokens;
-        let usage = Usage {
-            prompt_tokens,
-            completion_tokens,
-            total_tokens,
-        };
-        Ok(Turn {
-            reply,
-            usage,
-            sampled,
-        })
+        }
     }
 
-    fn failed(&self, error: &PolicyError) -> TurnError {
-        if let PolicyError::Request(_) = error {
-            return TurnError::Refused(error.to_string());
-        }
-        let text = error.to_string();
-        self.state().model_fault = Some(text.clone());
-        TurnError::Platform(text)
+    fn failed(&self, why: String) -> TurnError {
+        self.state().model_fault = Some(why.clone());
+        TurnError::Platform(why)
     }
 }
 
@@ -217,22 +222,16 @@ impl Sessions {
         }
     }
 
-    /// Answers a request that bears a session's token; `None` if no such session is open.
-    pub async fn turn(
-        &self,
-        token: &str,
-        messages: Vec<Message>,
-        tools: Option<Value>,
-        sampling: Sampling,
-        main: bool,
-    ) -> Option<Result<Turn, TurnError>> {
+    /// Samples an answer to a request that bears a session's token; `None` if no such session is
+    /// open.
+    pub async fn turn(&self, token: &str, ask: Ask) -> Option<Result<Turn, TurnError>> {
         let inner = self.table().get(token).cloned()?;
-        Some(inner.turn(messages, tools, sampling, main).await)
+        Some(inner.turn(ask).await)
     }
 
-    /// Whether the session's answers are trained on; `None` if no such session is open.
-    pub fn is_training(&self, token: &str) -> Option<bool> {
-        self.table().get(token).map(|inner| inner.settings.training)
+    /// The model that answers this token's requests.
+    pub fn model(&self, token: &str) -> Option<String> {
+        self.table().get(token).map(|inner| inner.policy.card().name.clone())
     }
 }
 
@@ -249,16 +248,16 @@ impl Session {
         &self.token
     }
 
-    /// Makes a turn of the trajectory itself.
+    /// Makes and records a turn of the trajectory itself.
     pub async fn turn(
         &self,
         messages: Vec<Message>,
         tools: Option<Value>,
     ) -> Result<(), TurnError> {
-        self.inner
-            .turn(messages, tools, Sampling::default(), true)
-            .await
-            .map(|_| ())
+        let sampling = Sampling::default();
+        let ask = Ask { messages, tools, sampling, stop: vec![], main: true };
+        self.inner.clone().turn(ask).await?.record();
+        Ok(())
     }
 
     /// Closes the session: what was said, and what failed on the model's side.

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use paddock_policy::base_model;
-use paddock_policy::policy::Policy;
+use paddock_policy::Policy;
 use paddock_runtime::{Environment, LogSink, Plugin, PluginSpec, environment};
 use paddock_store::Writer;
 use paddock_types::JobId;
 use paddock_types::fault::{Fault, Location, SubKind};
+use paddock_types::job::ValidationSet;
 use paddock_types::plugin::{PluginConfig, PluginKind};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -45,8 +46,12 @@ pub async fn start(
     };
     phase("model", "loading the policy");
     let policy = load_policy(prepared).await?;
-    let package = package::copy(&prepared.project, &job_dir.join("package"))
-        .map_err(|error| Fault::internal(format!("the project's code can't be copied: {error}")))?;
+    let package = package::copy(
+        &prepared.project,
+        &job_dir.join("package"),
+        &left_out(prepared),
+    )
+    .map_err(|error| Fault::internal(format!("the project's code can't be copied: {error}")))?;
     let environment = environment::prepare(&package.dir, &prepared.options.cache_dir, |line| {
         phase("environment", line);
     })
@@ -97,6 +102,23 @@ pub async fn start(
         policy,
         code: package.hash,
     })
+}
+
+/// What is no code: the job's data sets, and Paddock's own data.
+fn left_out(prepared: &Prepared) -> Vec<PathBuf> {
+    let data = &prepared.config.data;
+    let validation = match &data.validation {
+        ValidationSet::Files(files) => files.as_slice(),
+        ValidationSet::Percentage(_) | ValidationSet::None => &[],
+    };
+    let sets = data.training_files.iter().chain(validation);
+    let files = sets.map(|file| {
+        prepared
+            .project
+            .join(file.strip_prefix("./").unwrap_or(file))
+    });
+    let own = prepared.options.data_dir.canonicalize().ok();
+    files.chain(own).collect()
 }
 
 struct Starter<'a> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use paddock_policy::grpo;
-use paddock_policy::policy::{TrainTrajectory, UpdateSettings};
+use paddock_policy::{TrainTrajectory, UpdateSettings};
 use paddock_types::job::{Hyperparameters, ScaleRewards};
 use paddock_types::step::{Spread, StepRecord, ValidationRecord};
 
@@ -62,10 +62,10 @@ pub fn settings(h: &Hyperparameters, step: u32, card_lr: f64) -> UpdateSettings 
     UpdateSettings {
         step,
         lr: h.lr.unwrap_or(card_lr),
-        lr_warmup_steps: h.lr_warmup_steps,
+        warmup: h.lr_warmup_steps,
         kl_coefficient: h.kl_coefficient,
-        clip_ratio_low: h.clip_ratio_low,
-        clip_ratio_high: h.clip_ratio_high,
+        clip_low: h.clip_ratio_low,
+        clip_high: h.clip_ratio_high,
         loss_agg_mode: h.loss_agg_mode,
         mask_truncated: h.mask_truncated,
         max_new_tokens: h.max_new_tokens,

@@ -1,5 +1,8 @@
 //! Paddock: policy.
 
+pub mod base_model;
+pub mod checkpoint;
+pub mod grpo;
 pub mod model;
 mod ops;
 mod policy;
@@ -10,5 +13,8 @@ pub mod train;
 pub mod template;
 pub mod tokenizer;
 
-pub use policy::PolicyError;
+pub use checkpoint::Progress;
+pub use model::ModelCard;
+pub use policy::{Policy, PolicyError};
 pub use sample::{Finish, SampleKey, SampleRequest, Sampled};
+pub use train::{TrainTrajectory, UpdateSettings};

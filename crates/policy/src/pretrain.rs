@@ -111,7 +111,7 @@ pub struct PretrainReport {
     pub hash: String,
 }
 
-/// True for the prompts that no lesson may hold: the examples' training and validation prompts
+/// True for the task prompts that no lesson may hold: the examples' training and validation prompts
 /// are drawn from these. A quarter of all texts: those whose SHA-256 begins with a byte below 64.
 pub fn held_out(prompt: &str) -> bool {
     Sha256::digest(prompt.as_bytes())[0] < 64
@@ -126,6 +126,10 @@ pub fn run(
     mut progress: impl FnMut(Progress),
 ) -> Result<PretrainReport, PolicyError> {
     let started = Instant::now();
+    std::fs::create_dir_all(&options.out).map_err(|source| PolicyError::Write {
+        path: options.out.clone(),
+        source,
+    })?;
     let mut model = Model::initial(ModelConfig::base(VOCAB), options.seed)?;
     let mut optimiser = AdamW::new(&model, WEIGHT_DECAY);
     let mut dice = Dice::new(options.seed);

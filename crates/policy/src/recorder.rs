@@ -82,6 +82,27 @@ struct Closed {
     usage: Usage,
 }
 
+impl OpenTurn {
+    /// What the model said, as a message. Recording it is [`Recorder::close`]'s.
+    pub fn reply(&self, sampled: &Sampled) -> Reply {
+        let mut number = 0;
+        let mut ids = || {
+            number += 1;
+            format!("call_{}_{number}", self.turn)
+        };
+        // A stop token of the request's own is no part of what was said.
+        let said = match (sampled.finish, sampled.tokens.split_last()) {
+            (Finish::Stop, Some((&last, said))) if last != END => said,
+            _ => &sampled.tokens,
+        };
+        let mut reply = template::parse_reply(said, self.thinking, &mut ids);
+        if sampled.finish == Finish::Length {
+            reply.finish_reason = FinishReason::Length;
+        }
+        reply
+    }
+}
+
 impl Recorder {
     /// A record of nothing yet. A request that leaves its tools out has the sample's.
     pub fn new(sample_tools: Option<Value>) -> Self {
@@ -159,21 +180,7 @@ impl Recorder {
 
     /// Ends a turn with what the model sampled, and says it as a message.
     pub fn close(&mut self, turn: OpenTurn, sampled: &Sampled) -> Reply {
-        let mut number = 0;
-        let mut ids = || {
-            number += 1;
-            format!("call_{}_{number}", turn.turn)
-        };
-        // A stop token of the request's own is no part of what was said.
-        let said = match (sampled.finish, sampled.tokens.split_last()) {
-            (Finish::Stop, Some((&last, said))) if last != END => said,
-            _ => &sampled.tokens,
-        };
-        let mut reply = template::parse_reply(said, turn.thinking, &mut ids);
-        if sampled.finish == Finish::Length {
-            reply.finish_reason = FinishReason::Length;
-        }
-
+        let reply = turn.reply(sampled);
         let mut node = turn.base;
         for entry in turn.added {
             node = Some(self.tree.add_rendered(node, entry));
@@ -182,6 +189,7 @@ impl Recorder {
         let node = self.tree.add(node, entry);
         let prompt = turn.prompt.len() as u64;
         let completion = sampled.tokens.len() as u64;
+        drop(turn.alive);
         self.open.retain(|open| open.order != turn.order);
         self.closed.push(Closed {
             order: turn.order,
@@ -216,9 +224,9 @@ impl Recorder {
         let kept = self.tree.nodes_to(last);
         out.messages = self.tree.messages(&kept);
         out.tokens = assemble(self.tree.path(last));
-        out.finish_reason = (self.closed.iter().filter(|turn| !turn.side))
-            .next_back()
-            .map_or_else(String::new, |turn| turn.finish.as_str().to_owned());
+        if let Some(turn) = self.closed.iter().rfind(|turn| !turn.side) {
+            out.finish_reason = turn.finish.as_str().to_owned();
+        }
         let dropped = self.dropped(&kept);
         out.dropped = self.tree.messages(&dropped);
         out.side = self.sides(&[kept, dropped].concat());

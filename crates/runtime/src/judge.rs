@@ -72,17 +72,26 @@ pub(crate) fn judge(kind: PluginKind, due: usize, answer: Answer) -> Judged {
             Status::Success => rewards(&answer.rewards, due, kind == PluginKind::GroupGrader),
             Status::Failure => failure(
                 SubKind::ReturnedFailure,
-                said(&answer.error, "the function answered \"failure\" and gave no error"),
+                said(
+                    &answer.error,
+                    "the function answered \"failure\" and gave no error",
+                ),
             ),
             Status::Retry => verdict(
                 Outcome::Retry,
                 None,
-                said(&answer.error, "the function answered \"retry\" and gave no error"),
+                said(
+                    &answer.error,
+                    "the function answered \"retry\" and gave no error",
+                ),
             ),
             Status::Discard => verdict(
                 Outcome::Discard,
                 None,
-                said(&answer.error, "the function answered \"discard\" and gave no error"),
+                said(
+                    &answer.error,
+                    "the function answered \"discard\" and gave no error",
+                ),
             ),
         }
     };
@@ -128,7 +137,10 @@ fn rewards(rewards: &[Number], due: usize, named: bool) -> Verdict {
         let count = rewards.len();
         let mut verdict = failure(
             SubKind::AbnormalReward,
-            format!("{count} reward{s} for {due} trajector{}", if t.is_empty() { "y" } else { "ies" }),
+            format!(
+                "{count} reward{s} for {due} trajector{}",
+                if t.is_empty() { "y" } else { "ies" }
+            ),
         );
         let values: Vec<String> = rewards.iter().map(Number::to_string).collect();
         verdict.evidence.insert("rewards".into(), json!(values));
@@ -175,7 +187,11 @@ mod tests {
     use super::*;
 
     fn judged(kind: PluginKind, due: usize, json: &str) -> Judged {
-        judge(kind, due, Answer::parse(json.as_bytes()).expect("an answer"))
+        judge(
+            kind,
+            due,
+            Answer::parse(json.as_bytes()).expect("an answer"),
+        )
     }
 
     fn group(due: usize, json: &str) -> Verdict {
@@ -195,9 +211,19 @@ mod tests {
         assert_eq!(verdict.sub_kind, Some(SubKind::AbnormalReward));
         assert_eq!(verdict.message, "trajectory 3: the reward is inf");
         assert!(verdict.rewards.is_empty());
-        let verdict = group(2, r#"{"rewards":[{"$value":"'a'","type":"str"},{"$float":"nan"}]}"#);
-        assert_eq!(verdict.message, "trajectory 0: the reward is 'a' (str) (and 1 more)");
-        let single = judged(PluginKind::SingleGrader, 1, r#"{"rewards":[{"$float":"nan"}]}"#);
+        let verdict = group(
+            2,
+            r#"{"rewards":[{"$value":"'a'","type":"str"},{"$float":"nan"}]}"#,
+        );
+        assert_eq!(
+            verdict.message,
+            "trajectory 0: the reward is 'a' (str) (and 1 more)"
+        );
+        let single = judged(
+            PluginKind::SingleGrader,
+            1,
+            r#"{"rewards":[{"$float":"nan"}]}"#,
+        );
         assert_eq!(single.verdict.message, "the reward is nan");
     }
 
@@ -211,7 +237,10 @@ mod tests {
 
     #[test]
     fn rewards_are_looked_at_only_with_success() {
-        let verdict = group(1, r#"{"status":"retry","error":"busy\nmore","rewards":[{"$float":"nan"}]}"#);
+        let verdict = group(
+            1,
+            r#"{"status":"retry","error":"busy\nmore","rewards":[{"$float":"nan"}]}"#,
+        );
         assert_eq!((verdict.outcome, verdict.sub_kind), (Outcome::Retry, None));
         assert_eq!(verdict.message, "busy");
         assert_eq!(verdict.error, "busy\nmore");
@@ -232,7 +261,10 @@ mod tests {
         assert_eq!(verdict.sub_kind, Some(SubKind::Raised));
         assert_eq!(verdict.message, "KeyError: 'answer' (plugins/r.py:12 in f)");
         assert_eq!(verdict.error, "T");
-        let verdict = group(1, r#"{"bad_result":"expected GroupGraderResult, got None"}"#);
+        let verdict = group(
+            1,
+            r#"{"bad_result":"expected GroupGraderResult, got None"}"#,
+        );
         assert_eq!(verdict.message, "expected GroupGraderResult, got None");
         assert_eq!(verdict.sub_kind, Some(SubKind::Raised));
     }

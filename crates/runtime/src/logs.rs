@@ -190,7 +190,9 @@ impl Output {
         let mut budget = LogBudget::new(self.bytes, 0);
         let mut buffer = [0; 8 << 10];
         while let Ok(count @ 1..) = pipe.read(&mut buffer).await {
-            lines.feed(&buffer[..count], |text| self.keep(&mut budget, logger, text));
+            lines.feed(&buffer[..count], |text| {
+                self.keep(&mut budget, logger, text)
+            });
         }
         if let Some(text) = lines.rest() {
             self.keep(&mut budget, logger, text);
@@ -238,7 +240,10 @@ mod tests {
 
     #[test]
     fn lines_are_cut_wherever_the_bytes_were() {
-        assert_eq!(lines(&[b"a\nb", b"c\r\n", b"\n", b"end"]), ["a", "bc", "", "end"]);
+        assert_eq!(
+            lines(&[b"a\nb", b"c\r\n", b"\n", b"end"]),
+            ["a", "bc", "", "end"]
+        );
         assert_eq!(lines(&[b"caf\xe9\n"]), ["caf\u{fffd}"]);
     }
 

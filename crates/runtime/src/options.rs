@@ -44,7 +44,7 @@ pub struct RuntimeOptions {
     pub frame_limit: usize,
     /// How long importing a plugin may take.
     pub import_timeout: Duration,
-    /// How long a slot may take to say its first word.
+    /// How long a slot may take to say its first word; one that can't be forked imports anew.
     pub slot_timeout: Duration,
     /// How long evidence of an overdue call is waited for.
     pub evidence_wait: Duration,
@@ -68,7 +68,7 @@ impl Default for RuntimeOptions {
             reaper: Reaper::default(),
             frame_limit: paddock_wire::DEFAULT_LIMIT,
             import_timeout: Duration::from_secs(60),
-            slot_timeout: Duration::from_secs(20),
+            slot_timeout: Duration::from_secs(60),
             evidence_wait: Duration::from_millis(200),
             cancel_grace: Duration::from_millis(300),
             kill_wait: Duration::from_millis(300),

@@ -87,8 +87,8 @@ impl Instances {
             (1..=self.max).find(|n| self.used.get(n).copied().unwrap_or(0) < self.max_concurrency)
         };
         let number = empty.or_else(roomy)?;
-        let used = self.used.entry(number).or_default();
-        let capacity = self.slot_capacity_of(*used);
+        let used = self.used.get(&number).copied().unwrap_or(0);
+        let capacity = self.slot_capacity_of(used);
         *self.used.entry(number).or_default() += capacity;
         Some((number, capacity))
     }

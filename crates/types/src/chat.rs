@@ -5,6 +5,8 @@ use serde_json::{Map, Value};
 
 /// A message: an object with a `role`. Unknown fields are kept, in their order.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", schema(value_type = Object))]
 #[serde(transparent)]
 pub struct Message(pub Map<String, Value>);
 
@@ -100,6 +102,7 @@ fn sorted(value: Value) -> Value {
 
 /// Token counts of a request or a trajectory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct Usage {
     /// Tokens the model was given.
@@ -112,6 +115,7 @@ pub struct Usage {
 
 /// Sampling settings that a request or a row may name; what is left out is not set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct Sampling {
     /// Tokens at most, per model call.

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 /// A job's kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum FaultKind {
     /// A fault in Paddock itself.
     #[serde(rename = "internal error")]
@@ -81,6 +82,7 @@ impl fmt::Display for FaultKind {
 
 /// Whose fault it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Owner {
     /// Paddock, or the model's side.
@@ -103,6 +105,7 @@ impl fmt::Display for Owner {
 
 /// The sub-kind of a plugin call's fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum SubKind {
     /// The deadline passed.
     #[serde(rename = "Timeout")]
@@ -186,6 +189,7 @@ impl fmt::Display for SubKind {
 
 /// Where a fault was decided: a file and line, a field, a plugin, a call, a step.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct Location {
     /// The file, as the user named it.
@@ -246,6 +250,7 @@ impl fmt::Display for Location {
 
 /// A fault with all that is known of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[error("{kind}{}: {message}", sub_kind.map(|s| format!(": {s}")).unwrap_or_default())]
 pub struct Fault {
     /// What kind it is.
@@ -262,6 +267,7 @@ pub struct Fault {
     pub location: Location,
     /// What shows it: values, stacks, log lines.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
+    #[cfg_attr(feature = "schema", schema(value_type = Object))]
     pub evidence: Map<String, Value>,
     /// What to do.
     pub advice: String,

@@ -11,6 +11,7 @@ use crate::plugin::PluginConfig;
 
 /// How the losses of tokens become one number (verl's names; `grpo.md`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum LossAggMode {
     /// (1/N) Σ_i (1/T_i) Σ_t m ℓ: DeepSeekMath eq. 3, TRL `grpo`.
     #[serde(rename = "seq-mean-token-mean")]
@@ -28,6 +29,7 @@ pub enum LossAggMode {
 
 /// How rewards are scaled within a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ScaleRewards {
     /// (R − mean) / (std + 1e-6), ddof 1.
@@ -38,6 +40,7 @@ pub enum ScaleRewards {
 
 /// The hyperparameters of a GRPO job, checked and with defaults filled in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Hyperparameters {
     /// Samples a step.
     pub batch_size: u32,
@@ -116,6 +119,7 @@ impl Default for Hyperparameters {
 
 /// A grader with the weight of its reward.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct GraderConfig {
     /// The plugin.
     pub plugin: PluginConfig,
@@ -125,6 +129,7 @@ pub struct GraderConfig {
 
 /// What happens to an abnormal reward once its tries are used up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum OnAbnormalReward {
     /// The job fails.
@@ -136,6 +141,7 @@ pub enum OnAbnormalReward {
 
 /// How plugins see content.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ContentFormat {
     /// As the dataset has it.
@@ -147,6 +153,7 @@ pub enum ContentFormat {
 
 /// How many rows of the data may be broken.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum InvalidRecords {
     /// At most this many.
@@ -157,6 +164,7 @@ pub enum InvalidRecords {
 
 /// Where validation rows come from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ValidationSet {
     /// Files of their own.
@@ -169,6 +177,7 @@ pub enum ValidationSet {
 
 /// The data of a job, as paths relative to the project.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct DataConfig {
     /// Training files (JSON lines).
     pub training_files: Vec<String>,
@@ -180,6 +189,7 @@ pub struct DataConfig {
 
 /// The model that a job starts from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ModelReference {
     /// A base model by name and version; `paddock-base` is the one that ships.
@@ -195,6 +205,7 @@ pub enum ModelReference {
 
 /// A job as its file describes it, checked and with defaults filled in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct JobConfig {
     /// Its name.
     pub name: String,
@@ -235,6 +246,7 @@ impl JobConfig {
 
 /// A job's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum JobState {
     /// Not begun.
@@ -278,6 +290,7 @@ impl JobState {
 
 /// First and last of a number that a job is about.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct FirstLast {
     /// At the first step.
     pub first: Option<f64>,
@@ -287,6 +300,7 @@ pub struct FirstLast {
 
 /// Validation before and after training.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct BeforeAfter {
     /// Before the first step.
     pub before: Option<f64>,
@@ -296,6 +310,7 @@ pub struct BeforeAfter {
 
 /// Samples of a job, counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct SampleCounts {
     /// Drawn for training.
@@ -308,6 +323,7 @@ pub struct SampleCounts {
 
 /// Calls of a job, counted by attempt.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct CallCounts {
     /// Attempts made.
@@ -318,6 +334,7 @@ pub struct CallCounts {
 
 /// How a job stands: what `paddock run --json` prints last.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct JobSummary {
     /// The job.
     pub job: JobId,
@@ -345,6 +362,7 @@ pub struct JobSummary {
 
 /// A job as the store keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct JobRecord {
     /// How it stands.
     pub summary: JobSummary,

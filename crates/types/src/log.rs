@@ -6,6 +6,7 @@ use crate::id::CallId;
 
 /// Severity, ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     /// Details for its author.
@@ -43,6 +44,7 @@ impl Level {
 
 /// A log line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct LogLine {
     /// Milliseconds since 1970.
     pub time_ms: i64,

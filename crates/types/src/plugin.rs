@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a plugin function is called for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PluginKind {
     /// Makes a trajectory: `(context, proxy, sample)`.
@@ -30,6 +31,7 @@ impl PluginKind {
 
 /// The size of one instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct InstanceSize {
     /// Cores: a cap, never reserved.
     pub cores: u32,
@@ -76,6 +78,7 @@ impl fmt::Display for InstanceSize {
 
 /// How a `def` function runs at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Concurrency {
     /// Each call in a process of its own, on its main thread.
@@ -86,6 +89,7 @@ pub enum Concurrency {
 
 /// The limits that a job's `runtime:` may set; what is left out is the decorator's, then the default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct RuntimeOverrides {
     /// Size of one instance.
@@ -139,6 +143,7 @@ impl RuntimeOverrides {
 
 /// The limits in force for a plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RuntimeLimits {
     /// Size of one instance.
     pub instance: InstanceSize,
@@ -158,6 +163,7 @@ pub struct RuntimeLimits {
 
 /// A plugin as `job.yaml` names it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PluginConfig {
     /// Its name in the job.
     pub name: String,
@@ -173,6 +179,7 @@ pub struct PluginConfig {
 
 /// A plugin's state in a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum PluginState {
     /// 等待中

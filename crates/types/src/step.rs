@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Mean, least, greatest and standard deviation (ddof 0) of a set of numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Spread {
     /// Mean.
     pub mean: f64,
@@ -38,6 +39,7 @@ impl Spread {
 
 /// What the optimiser says of an update.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct UpdateStats {
     /// The loss, KL term included.
@@ -62,6 +64,7 @@ pub struct UpdateStats {
 
 /// A training step, as the store keeps it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct StepRecord {
     /// Its number, from 1.
@@ -92,6 +95,7 @@ pub struct StepRecord {
 
 /// A pass over the validation set.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct ValidationRecord {
     /// After which step; 0 before the first.

@@ -10,6 +10,7 @@ use crate::id::TrajectoryId;
 
 /// What came of a trajectory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum TrajectoryStatus {
     /// Its calls are still being made.
@@ -36,6 +37,7 @@ impl TrajectoryStatus {
 
 /// The token sequence of a trajectory as the policy saw and made it. All three have one length.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Tokens {
     /// Token ids of the whole last context: prompt, turns, tool results.
     pub ids: Vec<u32>,
@@ -47,6 +49,7 @@ pub struct Tokens {
 
 /// A finished conversation with the policy, as the model proxy recorded it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct Conversation {
     /// The whole conversation, prompt included.
@@ -67,6 +70,7 @@ pub struct Conversation {
 
 /// A trajectory as the store keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct TrajectoryRecord {
     /// Its id: job, phase, step, sample and generation.
     pub id: TrajectoryId,
@@ -98,6 +102,7 @@ pub struct TrajectoryRecord {
 
 /// A trajectory without its conversation: what lists show.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct TrajectorySummary {
     /// Its id: job, phase, step, sample and generation.
     pub id: TrajectoryId,

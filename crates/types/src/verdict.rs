@@ -8,6 +8,7 @@ use crate::id::{CallId, JobId, SampleId, TrajectoryId};
 
 /// What came of a call, in the contract's words.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
     /// It answered, and the answer counts.
@@ -35,6 +36,7 @@ impl Outcome {
 
 /// All that is known of an attempt once it is over. The default is a success that says nothing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Verdict {
     /// What came of it.
     pub outcome: Outcome,
@@ -48,12 +50,14 @@ pub struct Verdict {
     pub message: String,
     /// What shows it: `stack`, `traceback`, `exit_code`, `signal`, `logs`, `value`, `trajectory`, …
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(value_type = Object))]
     pub evidence: Map<String, Value>,
     /// Finite rewards of a successful grader, one a trajectory, in their order.
     #[serde(default)]
     pub rewards: Vec<f64>,
     /// Finite metrics of a grader.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(value_type = Object))]
     pub metrics: Map<String, Value>,
     /// The plugin's own `error` text, or the traceback of what it raised.
     #[serde(default)]
@@ -78,6 +82,7 @@ pub struct Verdict {
 
 /// A call as the store keeps it: one record an attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct CallRecord {
     /// The call.
     pub call: CallId,

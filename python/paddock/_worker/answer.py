@@ -14,7 +14,7 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any
 
-from ..results import GroupGraderResult, RolloutResult, SingleGraderResult
+from ..results import GroupGraderResult, PluginStatus, RolloutResult, SingleGraderResult
 from . import codec
 from .frames import LIMIT
 from .raised import cut, raised, safe_str, type_name
@@ -31,6 +31,7 @@ _CLASSES = {
     "single_grader": SingleGraderResult,
     "group_grader": GroupGraderResult,
 }
+_OURS = frozenset(_CLASSES.values())
 _VALUE = {"rollout": "status", "single_grader": "reward", "group_grader": "rewards"}
 
 
@@ -122,7 +123,10 @@ def _foreign(value: Any, depth: int) -> Any:
 
 
 def _get(result: Any, name: str) -> Any:
-    return result.get(name) if isinstance(result, Mapping) else getattr(result, name, None)
+    """A field of a result, or of a dict of its shape."""
+    if type(result) in _OURS or not isinstance(result, Mapping):
+        return getattr(result, name, None)
+    return result.get(name)
 
 
 def _check(result: Any, kind: str) -> None:
@@ -152,7 +156,7 @@ def _check(result: Any, kind: str) -> None:
 
 
 def _status(value: Any) -> str:
-    if value is None:
+    if value is PluginStatus.SUCCESS or value is None:
         return "success"
     text = value.value if isinstance(value, Enum) else value
     if isinstance(text, str) and text.lower() in STATUSES:
@@ -210,7 +214,8 @@ def of_result(result: Any, kind: str) -> Answer:
     try:
         if result is None and kind == "rollout":
             return Answer({"status": "success"})
-        _check(result, kind)
+        if type(result) is not _CLASSES[kind]:
+            _check(result, kind)
         status = _status(_get(result, "status"))
         fields: dict[str, Any] = {"status": status}
         error = _get(result, "error")
@@ -224,7 +229,7 @@ def of_result(result: Any, kind: str) -> Answer:
             if metrics:
                 fields["metrics"] = metrics
         extra = _get(result, "extra")
-        if extra is not None and extra != {}:
+        if extra is not None and (type(extra) is not dict or extra):
             fields["extra"] = _extra(extra)
         return Answer(fields, warning)
     except BadResult as wrong:

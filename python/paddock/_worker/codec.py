@@ -23,24 +23,21 @@ def _float_back(found: dict[str, Any]) -> Any:
     return float(text) if text in ("nan", "inf", "-inf") else found
 
 
-def _slow_decode(body: Any) -> Any:
-    return json.loads(bytes(body))
-
-
-_decode: Callable[[Any], Any] = _slow_decode if msgspec is None else msgspec.json.Decoder().decode
+_decode: Callable[[Any], Any] = json.loads if msgspec is None else msgspec.json.Decoder().decode
 _encode: Callable[[Any], bytes] | None = None if msgspec is None else msgspec.json.Encoder().encode
 
 
 def decode(body: Any) -> Any:
     """The value of a JSON text."""
-    if _UNUSUAL_FLOAT in bytes(body):
-        return json.loads(bytes(body), object_hook=_float_back)
+    raw = bytes(body)
+    if b"$" in raw and _UNUSUAL_FLOAT in raw:  # the first look is a memchr, ten times as fast
+        return json.loads(raw, object_hook=_float_back)
     try:
-        return _decode(body)
+        return _decode(raw)
     except Exception:
         if msgspec is None:
             raise
-        return json.loads(bytes(body))  # lone surrogates, NaN
+        return json.loads(raw)  # lone surrogates, NaN
 
 
 def _without_surrogates(value: Any) -> Any:

@@ -7,6 +7,7 @@ first waits is its own.
 
 from __future__ import annotations
 
+import _random
 import sys
 import zlib
 from typing import Any
@@ -18,9 +19,10 @@ def seed(context: Any, function: str) -> None:
     trajectory = dict.get(context, "trajectory_id")
     value = zlib.crc32(f"{sample}\0{trajectory}\0{function}".encode("utf-8", "replace"))
     modules = sys.modules
-    random = modules.get("random")
-    if random is not None:
-        random.seed(value)
+    random = getattr(modules.get("random"), "_inst", None)
+    if random is not None:  # `random.seed` without what it does for seeds that aren't whole numbers
+        _random.Random.seed(random, value)
+        random.gauss_next = None
     numpy = modules.get("numpy.random")
     if numpy is not None:
         numpy.seed(value)

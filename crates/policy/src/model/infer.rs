@@ -139,7 +139,7 @@ impl<'a> Reading<'a> {
         let logits = self.extend(&mut sequences, &packed.rows)?;
         let inverse = (1.0 / temperature) as f32;
         let rows = logits.chunks_exact(self.model.config().vocab_size);
-        Ok(vectorised(|| {
+        Ok(vectorised(#[inline(always)] || {
             rows.zip(&packed.targets)
                 .map(|(row, target)| {
                     Softmax::of(row, inverse).logprob(row[*target as usize], inverse)

@@ -21,5 +21,6 @@ pub(crate) mod tests;
 pub use card::ModelCard;
 pub use config::ModelConfig;
 pub use infer::Cache;
+pub(crate) use layout::parameters;
 pub use packed::Packed;
 pub use weights::Model;

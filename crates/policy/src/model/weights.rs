@@ -103,6 +103,14 @@ impl Model {
         })
     }
 
+    /// Takes over the weights of a model of the same shape.
+    pub(crate) fn take_weights(&self, other: &Self) -> Result<(), PolicyError> {
+        for (var, tensor) in self.vars.iter().zip(&other.tensors) {
+            var.set(tensor).map_err(PolicyError::compute)?;
+        }
+        Ok(())
+    }
+
     /// The variables of a trainable model; empty for a frozen one.
     pub(crate) fn vars(&self) -> &[Var] {
         &self.vars

@@ -93,7 +93,7 @@ pub(crate) fn attend(
     scratch.query.resize(heads.head, 0.0);
     scratch.keys.resize(heads.keys * heads.head, 0.0);
     let first = pages.len();
-    vectorised(|| {
+    vectorised(#[inline(always)] || {
         for (i, row) in rows.chunks_exact(heads.row()).enumerate() {
             let (_, keys, values) = heads.split(row);
             heads.turn_keys(rope, first + i, keys, &mut scratch.keys);
@@ -211,7 +211,7 @@ impl Backward {
         grads: &[f32],
         result: &mut [f32],
     ) {
-        vectorised(|| {
+        vectorised(#[inline(always)] || {
             self.load(rope, rows);
             for key_head in 0..self.heads.keys {
                 self.key_head(key_head, rope, rows, outs, grads, result);

@@ -106,7 +106,7 @@ impl CustomOp1 for TargetLogprob {
         let vocab = layout.shape().dims2()?.1;
         let rows = floats(logits, layout)?.chunks_exact(vocab);
         let inverse = self.inverse_temperature;
-        let (logprobs, entropies) = vectorised(|| {
+        let (logprobs, entropies) = vectorised(#[inline(always)] || {
             rows.zip(&self.targets)
                 .map(|(row, target)| {
                     let softmax = Softmax::of(row, inverse);
@@ -128,7 +128,7 @@ impl CustomOp1 for TargetLogprob {
         let (rows, grads) = (held.floats()?, held_grad.floats()?);
         let inverse = self.inverse_temperature;
         let mut out = vec![0.0f32; rows.len()];
-        vectorised(|| {
+        vectorised(#[inline(always)] || {
             let rows = rows.chunks_exact(vocab).zip(out.chunks_exact_mut(vocab));
             for (((row, out), target), grad) in rows.zip(&self.targets).zip(grads) {
                 let softmax = Softmax::of(row, inverse);

@@ -13,7 +13,7 @@ fn inverse_rms(row: &[f32], eps: f32) -> f32 {
 /// Normalises rows of x into `out`.
 pub(crate) fn rms_norm(x: &[f32], gain: &[f32], eps: f32, out: &mut [f32]) {
     let width = gain.len();
-    vectorised(|| {
+    vectorised(#[inline(always)] || {
         for (row, out) in x.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
             let inverse = inverse_rms(row, eps);
             for ((y, x), g) in out.iter_mut().zip(row).zip(gain) {
@@ -29,7 +29,7 @@ fn backward(x: &[f32], gain: &[f32], eps: f32, grad: &[f32]) -> (Vec<f32>, Vec<f
     let mut dx = vec![0.0; x.len()];
     let mut dg = vec![0.0; width];
     let mut scaled = vec![0.0; width];
-    vectorised(|| {
+    vectorised(#[inline(always)] || {
         let rows = x.chunks_exact(width).zip(grad.chunks_exact(width));
         for ((row, grad), dx) in rows.zip(dx.chunks_exact_mut(width)) {
             let inverse = inverse_rms(row, eps);

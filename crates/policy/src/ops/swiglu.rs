@@ -7,7 +7,7 @@ use super::storage::{Held, floats};
 
 /// Gates rows of 2·width numbers into rows of width.
 pub(crate) fn swiglu(x: &[f32], width: usize, out: &mut [f32]) {
-    vectorised(|| {
+    vectorised(#[inline(always)] || {
         for (row, out) in x.chunks_exact(2 * width).zip(out.chunks_exact_mut(width)) {
             let (gate, up) = row.split_at(width);
             for ((y, a), b) in out.iter_mut().zip(gate).zip(up) {
@@ -19,7 +19,7 @@ pub(crate) fn swiglu(x: &[f32], width: usize, out: &mut [f32]) {
 
 fn backward(x: &[f32], width: usize, grad: &[f32]) -> Vec<f32> {
     let mut dx = vec![0.0; x.len()];
-    vectorised(|| {
+    vectorised(#[inline(always)] || {
         let rows = x.chunks_exact(2 * width).zip(grad.chunks_exact(width));
         for ((row, grad), dx) in rows.zip(dx.chunks_exact_mut(2 * width)) {
             let (gate, up) = row.split_at(width);

@@ -53,6 +53,14 @@ pub enum PolicyError {
         /// Why.
         source: safetensors::SafeTensorError,
     },
+    /// A checkpoint was made with something that is not the same any more.
+    #[error("\"{}\": {reason}", file.display())]
+    Checkpoint {
+        /// Its file.
+        file: PathBuf,
+        /// What differs.
+        reason: String,
+    },
     /// A request that cannot be served: the caller's mistake.
     #[error("{0}")]
     Request(String),

@@ -48,7 +48,8 @@ pub fn lesson(dice: &mut Dice) -> Lesson {
             Guess::InRange => dice.between(low, high),
             Guess::Astray => dice.between(1, 99),
             Guess::NoNumber => {
-                lesson.says(dice.pick(&["?", "hm", "no idea"]));
+                let said = *dice.pick(&["?", "hm", "no idea"]);
+                lesson.says(said);
                 lesson.hears("user", "number");
                 continue;
             }

@@ -80,7 +80,11 @@ impl<R: Reply> Batch<R> {
             reply.send(Err(error));
         } else if request.max_new_tokens == 0 || request.prompt.len() >= self.context {
             let (tokens, logprobs) = (Vec::new(), Vec::new());
-            reply.send(Ok(Sampled { tokens, logprobs, finish: Finish::Length }));
+            reply.send(Ok(Sampled {
+                tokens,
+                logprobs,
+                finish: Finish::Length,
+            }));
         } else {
             self.waiting.push_back((request, reply));
         }
@@ -97,17 +101,14 @@ impl<R: Reply> Batch<R> {
         self.leave_out_closed();
         self.admit(model);
         let reading = Reading::new(model);
-        let (results, groups) = {
-            let mut chosen = choose_rows(&mut self.running);
-            let rows: usize = chosen.iter().map(|running| running.pending.len()).sum();
-            let threads = rayon::current_num_threads();
-            let groups = split(&mut chosen, rows.div_ceil(threads));
-            let results: Vec<_> =
-                groups.into_par_iter().map(|group| advance(&reading, group)).collect();
-            (results.into_iter().collect::<Result<(), PolicyError>>(), threads)
-        };
-        debug_assert!(groups > 0);
-        if let Err(error) = results {
+        let mut chosen = choose_rows(&mut self.running);
+        let rows: usize = chosen.iter().map(|running| running.pending.len()).sum();
+        let groups = split(&mut chosen, rows.div_ceil(rayon::current_num_threads()));
+        let done: Result<(), PolicyError> = groups
+            .into_par_iter()
+            .map(|group| advance(&reading, group))
+            .collect();
+        if let Err(error) = done {
             self.fail(&error.to_string());
             return;
         }
@@ -132,8 +133,13 @@ impl<R: Reply> Batch<R> {
             if self.reserved + reserved > self.room && !self.running.is_empty() {
                 break;
             }
-            let Some((request, reply)) = self.waiting.pop_front() else { break };
-            let cache = self.reuse.take(&request.prompt).unwrap_or_else(|| Cache::new(model));
+            let Some((request, reply)) = self.waiting.pop_front() else {
+                break;
+            };
+            let cache = self
+                .reuse
+                .take(&request.prompt)
+                .unwrap_or_else(|| Cache::new(model));
             self.reserved += reserved;
             self.reuse.shrink(self.room.saturating_sub(self.reserved));
             self.running.push(Running {
@@ -158,7 +164,13 @@ impl<R: Reply> Batch<R> {
         let ended = |running: &mut Running<R>| running.has_ended(context);
         for running in self.running.extract_if(.., ended).collect::<Vec<_>>() {
             self.reserved -= running.reserved;
-            let Running { mut request, cache, sampled, reply, .. } = running;
+            let Running {
+                mut request,
+                cache,
+                sampled,
+                reply,
+                ..
+            } = running;
             let broken = sampled.logprobs.iter().any(|x| !x.is_finite());
             if broken {
                 reply.send(Err(PolicyError::NonFinite {
@@ -179,14 +191,20 @@ impl<R: Reply> Batch<R> {
     fn fail(&mut self, text: &str) {
         self.reserved = 0;
         for running in self.running.drain(..) {
-            running.reply.send(Err(PolicyError::Sampling { reason: text.to_owned() }));
+            running.reply.send(Err(PolicyError::Sampling {
+                reason: text.to_owned(),
+            }));
         }
     }
 }
 
 impl<R> Running<R> {
     fn has_ended(&mut self, context: usize) -> bool {
-        let stopped = self.sampled.tokens.last().is_some_and(|t| self.request.stop.contains(t));
+        let stopped = self
+            .sampled
+            .tokens
+            .last()
+            .is_some_and(|t| self.request.stop.contains(t));
         if stopped {
             self.sampled.finish = Finish::Stop;
         }
@@ -236,10 +254,7 @@ fn split<'a, 'b, R>(
 }
 
 /// Feeds a group its pending tokens and lets each sequence choose its next one.
-fn advance<R>(
-    reading: &Reading<'_>,
-    group: &mut [&mut Running<R>],
-) -> Result<(), PolicyError> {
+fn advance<R>(reading: &Reading<'_>, group: &mut [&mut Running<R>]) -> Result<(), PolicyError> {
     let mut wanted = Vec::with_capacity(group.len());
     let mut rows = 0;
     let mut sequences = Vec::with_capacity(group.len());
@@ -249,7 +264,10 @@ fn advance<R>(
         sequences.push((&mut running.cache, running.pending.as_slice()));
     }
     let logits = reading.extend(&mut sequences, &wanted)?;
-    for (running, row) in group.iter_mut().zip(logits.chunks_exact(logits.len() / wanted.len())) {
+    for (running, row) in group
+        .iter_mut()
+        .zip(logits.chunks_exact(logits.len() / wanted.len()))
+    {
         let choice = choose(row, &running.request, &mut running.random);
         running.pending.clear();
         running.pending.push(choice.token);

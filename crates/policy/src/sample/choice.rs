@@ -20,8 +20,12 @@ pub(crate) struct Choice {
 pub(crate) fn choose(logits: &[f32], request: &SampleRequest, random: &mut ChaCha8Rng) -> Choice {
     let uniform = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
     let greedy = request.temperature == 0.0;
-    let inverse = if greedy { 1.0 } else { (1.0 / request.temperature) as f32 };
-    let (softmax, weights) = vectorised(|| {
+    let inverse = if greedy {
+        1.0
+    } else {
+        (1.0 / request.temperature) as f32
+    };
+    let (softmax, weights) = vectorised(#[inline(always)] || {
         let softmax = Softmax::of(logits, inverse);
         let weights: Vec<f32> = logits.iter().map(|x| softmax.weight(*x, inverse)).collect();
         (softmax, weights)
@@ -33,7 +37,10 @@ pub(crate) fn choose(logits: &[f32], request: &SampleRequest, random: &mut ChaCh
     } else {
         pick(kept(&weights, request).into_iter(), uniform)
     };
-    Choice { token, logprob: softmax.logprob(logits[token as usize], inverse) }
+    Choice {
+        token,
+        logprob: softmax.logprob(logits[token as usize], inverse),
+    }
 }
 
 /// The first of the greatest.
@@ -105,27 +112,56 @@ mod tests {
         let total: f64 = logits.iter().map(|x| f64::from(*x).exp()).sum();
         for (logit, count) in logits.iter().zip(counts) {
             let want = f64::from(*logit).exp() / total;
-            assert!((count as f64 / 40_000.0 - want).abs() < 0.01, "{count} of 40000, want {want}");
+            assert!(
+                (count as f64 / 40_000.0 - want).abs() < 0.01,
+                "{count} of 40000, want {want}"
+            );
         }
     }
 
     #[test]
     fn top_k_and_top_p_keep_the_most_likely() {
         let logits = [1.0, 3.0, 2.0, 0.0];
-        let two = SampleRequest { top_k: 2, ..request(&[1], 0) };
+        let two = SampleRequest {
+            top_k: 2,
+            ..request(&[1], 0)
+        };
         let seen = counts(&logits, &two, 2000);
-        assert!(seen[1] > 0 && seen[2] > 0 && seen[0] == 0 && seen[3] == 0, "{seen:?}");
+        assert!(
+            seen[1] > 0 && seen[2] > 0 && seen[0] == 0 && seen[3] == 0,
+            "{seen:?}"
+        );
         // 3.0 alone holds 0.64 of the mass, with 2.0 it is 0.88.
-        let seen = counts(&logits, &SampleRequest { top_p: 0.6, ..request(&[1], 0) }, 500);
+        let seen = counts(
+            &logits,
+            &SampleRequest {
+                top_p: 0.6,
+                ..request(&[1], 0)
+            },
+            500,
+        );
         assert_eq!(seen[1], 500);
-        let seen = counts(&logits, &SampleRequest { top_p: 0.7, ..request(&[1], 0) }, 2000);
-        assert!(seen[1] > 0 && seen[2] > 0 && seen[0] == 0 && seen[3] == 0, "{seen:?}");
+        let seen = counts(
+            &logits,
+            &SampleRequest {
+                top_p: 0.7,
+                ..request(&[1], 0)
+            },
+            2000,
+        );
+        assert!(
+            seen[1] > 0 && seen[2] > 0 && seen[0] == 0 && seen[3] == 0,
+            "{seen:?}"
+        );
     }
 
     #[test]
     fn temperature_zero_takes_the_most_likely_and_reports_it_at_one() {
         let logits = [0.5, 2.0, 2.0];
-        let greedy = SampleRequest { temperature: 0.0, ..request(&[1], 0) };
+        let greedy = SampleRequest {
+            temperature: 0.0,
+            ..request(&[1], 0)
+        };
         let choice = choose(&logits, &greedy, &mut greedy.key.random());
         assert_eq!(choice.token, 1);
         let total: f64 = logits.iter().map(|x| f64::from(*x).exp()).sum();

@@ -11,4 +11,4 @@ pub(crate) mod tests;
 
 pub use request::{Finish, SampleKey, SampleRequest, Sampled};
 
-pub(crate) use batch::Batch;
+pub(crate) use batch::{Batch, Reply};

@@ -66,12 +66,19 @@ impl SampleRequest {
         if self.prompt.is_empty() {
             return wrong("the prompt has no tokens, it needs at least 1".into());
         }
-        if let Some(id) = self.prompt.iter().find(|id| **id as usize >= config.vocab_size) {
+        if let Some(id) = self
+            .prompt
+            .iter()
+            .find(|id| **id as usize >= config.vocab_size)
+        {
             let last = config.vocab_size - 1;
             return wrong(format!("the prompt holds token {id}, allowed: 0 to {last}"));
         }
         if !self.temperature.is_finite() || self.temperature < 0.0 {
-            return wrong(format!("temperature is {}, allowed: 0 or more", self.temperature));
+            return wrong(format!(
+                "temperature is {}, allowed: 0 or more",
+                self.temperature
+            ));
         }
         if !(self.top_p > 0.0 && self.top_p <= 1.0) {
             return wrong(format!("top_p is {}, allowed: above 0 to 1", self.top_p));

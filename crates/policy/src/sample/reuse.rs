@@ -17,15 +17,11 @@ struct Kept {
 #[derive(Default)]
 pub(crate) struct Reuse {
     kept: VecDeque<Kept>,
+    /// Positions held by all.
     positions: usize,
 }
 
 impl Reuse {
-    /// Positions held by all.
-    pub(crate) fn positions(&self) -> usize {
-        self.positions
-    }
-
     /// Keeps a cache that holds `tokens`.
     pub(crate) fn keep(&mut self, mut tokens: Vec<u32>, cache: Cache) {
         tokens.truncate(cache.len());
@@ -58,7 +54,9 @@ impl Reuse {
     /// Drops the oldest until at most `positions` are held.
     pub(crate) fn shrink(&mut self, positions: usize) {
         while self.positions > positions {
-            let Some(oldest) = self.kept.pop_front() else { break };
+            let Some(oldest) = self.kept.pop_front() else {
+                break;
+            };
             self.positions -= oldest.tokens.len();
         }
     }

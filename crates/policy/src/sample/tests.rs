@@ -19,7 +19,14 @@ pub(crate) fn request(prompt: &[u32], sample: u32) -> SampleRequest {
         temperature: 1.0,
         top_p: 1.0,
         top_k: 0,
-        key: SampleKey { seed: 5, phase: Phase::Train, step: 1, sample, generation: 0, turn: 0 },
+        key: SampleKey {
+            seed: 5,
+            phase: Phase::Train,
+            step: 1,
+            sample,
+            generation: 0,
+            turn: 0,
+        },
     }
 }
 
@@ -35,7 +42,11 @@ impl Reply for Sender<Answer> {
     }
 }
 
-fn add(batch: &mut Batch<Sender<Answer>>, model: &Model, request: &SampleRequest) -> Receiver<Answer> {
+fn add(
+    batch: &mut Batch<Sender<Answer>>,
+    model: &Model,
+    request: &SampleRequest,
+) -> Receiver<Answer> {
     let (sender, receiver) = channel();
     batch.add(model, request.clone(), sender);
     receiver
@@ -55,14 +66,19 @@ fn without_cache(model: &Model, request: &SampleRequest) -> Sampled {
     let reading = Reading::new(model);
     let mut random = request.key.random();
     let mut ids = request.prompt.clone();
-    let mut sampled =
-        Sampled { tokens: Vec::new(), logprobs: Vec::new(), finish: Finish::Length };
+    let mut sampled = Sampled {
+        tokens: Vec::new(),
+        logprobs: Vec::new(),
+        finish: Finish::Length,
+    };
     while sampled.tokens.len() < request.max_new_tokens as usize
         && ids.len() < model.config().max_position_embeddings
     {
         let mut cache = Cache::new(model);
         let last = [ids.len() as u32 - 1];
-        let logits = reading.extend(&mut [(&mut cache, &ids)], &last).expect("a pass");
+        let logits = reading
+            .extend(&mut [(&mut cache, &ids)], &last)
+            .expect("a pass");
         let choice = choose(&logits, request, &mut random);
         ids.push(choice.token);
         sampled.tokens.push(choice.token);
@@ -77,7 +93,14 @@ fn without_cache(model: &Model, request: &SampleRequest) -> Sampled {
 
 fn requests() -> Vec<SampleRequest> {
     let mut all: Vec<SampleRequest> = (0..12)
-        .map(|i| request(&(0..3 + i * 5).map(|t| (t * 11 + i) % 40).collect::<Vec<_>>(), i))
+        .map(|i| {
+            request(
+                &(0..3 + i * 5)
+                    .map(|t| (t * 11 + i) % 40)
+                    .collect::<Vec<_>>(),
+                i,
+            )
+        })
         .collect();
     all[1].temperature = 0.6;
     all[2].top_p = 0.8;
@@ -101,7 +124,10 @@ fn sampling_with_a_cache_equals_sampling_without() {
 fn company_and_order_of_arrival_change_nothing() {
     let model = small(false);
     let requests = requests();
-    let want: Vec<Sampled> = requests.iter().map(|request| alone(&model, request)).collect();
+    let want: Vec<Sampled> = requests
+        .iter()
+        .map(|request| alone(&model, request))
+        .collect();
     let mut batch = Batch::new(model.config());
     let mut answers = Vec::new();
     for (i, request) in requests.iter().enumerate().rev() {
@@ -114,7 +140,11 @@ fn company_and_order_of_arrival_change_nothing() {
         batch.round(&model);
     }
     for (i, answer) in answers {
-        assert_eq!(answer.recv().expect("an answer").expect("sampled"), want[i], "request {i}");
+        assert_eq!(
+            answer.recv().expect("an answer").expect("sampled"),
+            want[i],
+            "request {i}"
+        );
     }
 }
 
@@ -129,21 +159,37 @@ fn a_later_turn_takes_up_the_cache_of_the_earlier_and_changes_nothing() {
     }
     let sampled = answer.recv().expect("an answer").expect("sampled");
     let next = [first.prompt, sampled.tokens, vec![9, 8, 7]].concat();
-    let next = SampleRequest { key: SampleKey { turn: 1, ..first.key }, ..request(&next, 0) };
+    let next = SampleRequest {
+        key: SampleKey {
+            turn: 1,
+            ..first.key
+        },
+        ..request(&next, 0)
+    };
     let answer = add(&mut batch, &model, &next);
     while !batch.is_empty() {
         batch.round(&model);
     }
-    assert_eq!(answer.recv().expect("an answer").expect("sampled"), alone(&model, &next));
+    assert_eq!(
+        answer.recv().expect("an answer").expect("sampled"),
+        alone(&model, &next)
+    );
 }
 
 #[test]
 fn a_full_context_ends_with_length() {
     let model = small(true);
-    let endless = SampleRequest { stop: vec![], max_new_tokens: 1000, ..request(&[1; 100], 0) };
+    let endless = SampleRequest {
+        stop: vec![],
+        max_new_tokens: 1000,
+        ..request(&[1; 100], 0)
+    };
     let sampled = alone(&model, &endless);
     assert_eq!((sampled.tokens.len(), sampled.finish), (28, Finish::Length));
-    let full = SampleRequest { prompt: vec![1; 128], ..endless };
+    let full = SampleRequest {
+        prompt: vec![1; 128],
+        ..endless
+    };
     let sampled = alone(&model, &full);
     assert_eq!((sampled.tokens.len(), sampled.finish), (0, Finish::Length));
 }
@@ -156,7 +202,9 @@ fn log_probs_of_a_sampled_sequence_are_those_of_a_fresh_pass() {
         let ids = [request.prompt.clone(), sampled.tokens.clone()].concat();
         let mask: Vec<bool> = (0..ids.len()).map(|t| t >= request.prompt.len()).collect();
         let packed = crate::model::Packed::new([(ids.as_slice(), mask.as_slice())]);
-        let fresh = Reading::new(&model).score(&packed, request.temperature).expect("a pass");
+        let fresh = Reading::new(&model)
+            .score(&packed, request.temperature)
+            .expect("a pass");
         assert_eq!(fresh, sampled.logprobs);
     }
 }
@@ -165,16 +213,34 @@ fn log_probs_of_a_sampled_sequence_are_those_of_a_fresh_pass() {
 fn requests_that_cannot_be_served_are_refused() {
     let model = small(true);
     let wrong = [
-        SampleRequest { prompt: vec![], ..request(&[1], 0) },
-        SampleRequest { prompt: vec![40], ..request(&[1], 0) },
-        SampleRequest { temperature: -1.0, ..request(&[1], 0) },
-        SampleRequest { temperature: f64::NAN, ..request(&[1], 0) },
-        SampleRequest { top_p: 0.0, ..request(&[1], 0) },
+        SampleRequest {
+            prompt: vec![],
+            ..request(&[1], 0)
+        },
+        SampleRequest {
+            prompt: vec![40],
+            ..request(&[1], 0)
+        },
+        SampleRequest {
+            temperature: -1.0,
+            ..request(&[1], 0)
+        },
+        SampleRequest {
+            temperature: f64::NAN,
+            ..request(&[1], 0)
+        },
+        SampleRequest {
+            top_p: 0.0,
+            ..request(&[1], 0)
+        },
     ];
     for request in wrong {
         let mut batch = Batch::new(model.config());
         let answer = add(&mut batch, &model, &request).recv().expect("an answer");
-        assert!(matches!(answer, Err(PolicyError::Request(_))), "{request:?}: {answer:?}");
+        assert!(
+            matches!(answer, Err(PolicyError::Request(_))),
+            "{request:?}: {answer:?}"
+        );
         assert!(batch.is_empty());
     }
 }

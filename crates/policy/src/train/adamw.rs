@@ -27,7 +27,7 @@ pub struct AdamW {
     pub(crate) first: Vec<Vec<f32>>,
     /// Second moments.
     pub(crate) second: Vec<Vec<f32>>,
-    weight_decay: f64,
+    pub(crate) weight_decay: f64,
 }
 
 impl AdamW {
@@ -129,7 +129,7 @@ impl InplaceOp1 for Update<'_> {
         let (c1, c2) = ((1.0 - BETA1) as f32, (1.0 - BETA2) as f32);
         let mut moments = self.moments.borrow_mut();
         let (first, second) = &mut *moments;
-        vectorised(|| {
+        vectorised(#[inline(always)] || {
             let state = first.iter_mut().zip(second.iter_mut());
             for ((weight, gradient), (m, v)) in weights.iter_mut().zip(self.gradient).zip(state) {
                 let g = gradient * clip;

@@ -105,7 +105,7 @@ fn add(sum: &mut [f32], tensor: Option<&Tensor>) -> candle_core::Result<()> {
     if let Some(tensor) = tensor {
         let held = Held::new(tensor);
         let numbers = held.floats()?;
-        vectorised(|| {
+        vectorised(#[inline(always)] || {
             for (sum, x) in sum.iter_mut().zip(numbers) {
                 *sum += x;
             }
@@ -121,7 +121,7 @@ pub(crate) fn norm(gradients: &Gradients) -> f64 {
         .map(|gradient| {
             let mut lanes = [0.0f64; LANES];
             let (chunks, rest) = gradient.as_chunks::<LANES>();
-            vectorised(|| {
+            vectorised(#[inline(always)] || {
                 for chunk in chunks {
                     for i in 0..LANES {
                         let x = f64::from(chunk[i]);

@@ -4,8 +4,13 @@
 mod adamw;
 mod gradients;
 mod supervised;
+mod trainer;
+mod update;
+
+#[cfg(test)]
+pub(crate) mod tests;
 
 pub use adamw::AdamW;
 pub use supervised::{Example, supervised_step};
-
-pub(crate) use gradients::{Gradients, gradients, micro_batches, norm};
+pub use trainer::Trainer;
+pub use update::{TrainTrajectory, UpdateSettings};

@@ -23,9 +23,12 @@ async fn found(store: &Arc<dyn Store>, filter: CallFilter) -> Vec<(CallId, u32)>
 pub(crate) async fn a_call_reads_back(store: Arc<dyn Store>) {
     let job = with_job(&store).await;
     let id = sample(job, Phase::Test, 7, 2).trajectory(1);
-    let mut group = call(id, "group");
-    group.trajectory = None;
-    let records = [call(id, "reward"), failed_call(id, "reward"), group];
+    let mut records = [
+        call(id, "reward"),
+        failed_call(id, "reward"),
+        call(id, "group"),
+    ];
+    records[2].trajectory = None;
     store.put_calls(&records).await.expect("recorded");
     let page = store
         .calls(&CallFilter::default(), &PageRequest::default())

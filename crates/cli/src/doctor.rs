@@ -1,0 +1,127 @@
+//! `paddock doctor`: what this machine has, what it lacks, and what that means.
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use serde::Serialize;
+
+use crate::failure::Done;
+use crate::output::{Out, facts, text};
+use crate::places::CacheDir;
+
+/// `doctor`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    cache: CacheDir,
+}
+
+/// What was found.
+#[derive(Debug, Serialize)]
+struct Found {
+    version: &'static str,
+    python: Option<String>,
+    uv: Option<String>,
+    cores: usize,
+    memory_bytes: Option<u64>,
+    memory_free_bytes: Option<u64>,
+    cache: PathBuf,
+    fence: Option<&'static str>,
+}
+
+/// Pythons to try, best first.
+const PYTHONS: [&str; 6] = [
+    "python3",
+    "python3.14",
+    "python3.13",
+    "python3.12",
+    "python3.11",
+    "python",
+];
+
+/// Does what is asked. The exit code is 0 whatever was found: nothing was asked to run.
+pub(crate) fn run(args: &Args) -> Done {
+    let found = Found {
+        version: env!("CARGO_PKG_VERSION"),
+        python: PYTHONS.into_iter().find_map(python),
+        uv: said("uv", &["--version"]),
+        cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        memory_bytes: memory("MemTotal:"),
+        memory_free_bytes: memory("MemAvailable:"),
+        cache: args.cache.path(),
+        fence: None,
+    };
+    let mut out = Out::new();
+    match args.json {
+        true => out.json(&found)?,
+        false => out.line(shown(&found))?,
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn shown(found: &Found) -> String {
+    let gib = |bytes: Option<u64>| {
+        bytes.map_or_else(
+            || "unknown".into(),
+            |b| format!("{:.1} GiB", b as f64 / f64::from(1 << 30)),
+        )
+    };
+    let mut rows = facts();
+    let mut fact = |name: &str, value: String| {
+        rows.add_row([name.to_owned(), value]);
+    };
+    fact("paddock", found.version.into());
+    fact(
+        "python",
+        found
+            .python
+            .clone()
+            .unwrap_or_else(|| "none of 3.11 or newer: plugins can't run; install Python".into()),
+    );
+    fact(
+        "uv",
+        found
+            .uv
+            .clone()
+            .unwrap_or_else(|| "not found: venv and pip make the environments, more slowly".into()),
+    );
+    fact("cores", found.cores.to_string());
+    fact(
+        "memory",
+        format!(
+            "{}, {} free",
+            gib(found.memory_bytes),
+            gib(found.memory_free_bytes)
+        ),
+    );
+    fact("cache", found.cache.display().to_string());
+    fact("fence", "none in this version: plugins run in processes of their own, but with your rights, files and network. Run only plugins that you trust.".into());
+    text(&rows)
+}
+
+/// A Python of 3.11 or newer, with its version and place.
+fn python(name: &str) -> Option<String> {
+    const ASK: &str = "import sys
+if sys.version_info < (3, 11): sys.exit(1)
+print('%d.%d.%d (%s)' % (*sys.version_info[:3], sys.executable))";
+    said(name, &["-c", ASK])
+}
+
+/// What a program says, if it can be started and is well.
+fn said(program: &str, args: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(args).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    (output.status.success() && !text.is_empty()).then_some(text)
+}
+
+/// A number of `/proc/meminfo`, in bytes.
+fn memory(key: &str) -> Option<u64> {
+    let info = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = info.lines().find(|line| line.starts_with(key))?;
+    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib * 1024)
+}

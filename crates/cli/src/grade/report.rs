@@ -1,0 +1,447 @@
+//! What came of a recording: rewards, failures, accuracy by group, agreement with marks.
+//!
+//! Only sums are kept, and the disagreements up to a limit: a recording may be long.
+
+use std::collections::BTreeMap;
+
+use paddock_types::Verdict;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::calls::{Grade, Graded};
+use super::recorded::Recorded;
+use crate::failure::Failure;
+use crate::output::{Out, counted, facts, number, table, text};
+use crate::{fault, time};
+
+/// Disagreements that are kept.
+const MAX_DISAGREEMENTS: usize = 1000;
+/// Disagreements that a terminal shows.
+const SHOWN: usize = 20;
+/// A reward is correct if it is 1, rounding aside.
+const ROUNDING: f64 = 1e-9;
+
+/// Numbers of rewards.
+#[derive(Debug, Default, Clone, Serialize)]
+pub(super) struct Sum {
+    count: u64,
+    mean: f64,
+    min: Option<f64>,
+    max: Option<f64>,
+}
+
+impl Sum {
+    fn add(&mut self, x: f64) {
+        self.count += 1;
+        self.mean += (x - self.mean) / self.count as f64;
+        self.min = Some(self.min.map_or(x, |min| min.min(x)));
+        self.max = Some(self.max.map_or(x, |max| max.max(x)));
+    }
+}
+
+/// A group of trajectories: those with one value in the field of `--by`.
+#[derive(Debug, Default, Serialize)]
+struct Group {
+    trajectories: u64,
+    graded: u64,
+    mean_reward: f64,
+    /// Share of the graded with a reward of 1.
+    accuracy: f64,
+    #[serde(skip)]
+    correct: u64,
+    /// Share of the marked that are marked correct.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    marked_accuracy: Option<f64>,
+    #[serde(skip)]
+    marked: (u64, u64),
+}
+
+/// A trajectory whose mark says otherwise.
+#[derive(Debug, Serialize)]
+struct Disagreement {
+    line: u64,
+    trajectory: usize,
+    group: Option<String>,
+    reward: f64,
+    mark: bool,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Agreement {
+    field: String,
+    marked: u64,
+    agree: u64,
+    share: f64,
+    disagreements: Vec<Disagreement>,
+}
+
+/// The fields that the report looks at.
+#[derive(Debug, Clone)]
+pub(super) struct Fields {
+    /// Groups by this field of a trajectory, such as `extra.model`.
+    pub(super) by: String,
+    /// Compares with the mark in this field, such as `extra.is_correct`.
+    pub(super) agree_with: String,
+}
+
+/// The whole report.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    samples: u64,
+    trajectories: u64,
+    graded: u64,
+    reward: Sum,
+    graders: BTreeMap<String, Sum>,
+    /// Trajectories without a reward, by why.
+    ungraded: BTreeMap<String, u64>,
+    calls: u64,
+    /// Attempts that ended in a fault, by sub-kind.
+    failed_calls: BTreeMap<String, u64>,
+    /// Share of samples with at least one correct trajectory.
+    bon: f64,
+    /// Share of samples with all trajectories correct.
+    aon: f64,
+    /// Mean share of correct trajectories.
+    avg_n: f64,
+    by: String,
+    groups: BTreeMap<String, Group>,
+    agreement: Option<Agreement>,
+    pub(super) seconds: f64,
+    #[serde(skip)]
+    pub(super) first_given_up: Option<(String, u64, Verdict)>,
+    #[serde(skip)]
+    fields: Fields,
+}
+
+/// The value at a path such as `extra.model`.
+fn field<'v>(trajectory: &'v Map<String, Value>, path: &str) -> Option<&'v Value> {
+    let mut parts = path.split('.');
+    let mut value = trajectory.get(parts.next()?)?;
+    for part in parts {
+        value = value.get(part)?;
+    }
+    Some(value)
+}
+
+fn mark(value: &Value) -> Option<bool> {
+    match value {
+        Value::Bool(mark) => Some(*mark),
+        Value::Number(n) if n.as_f64() == Some(1.0) => Some(true),
+        Value::Number(n) if n.as_f64() == Some(0.0) => Some(false),
+        _ => None,
+    }
+}
+
+fn correct(reward: f64) -> bool {
+    (reward - 1.0).abs() <= ROUNDING
+}
+
+impl Report {
+    pub(super) fn new(fields: Fields) -> Self {
+        Self {
+            samples: 0,
+            trajectories: 0,
+            graded: 0,
+            reward: Sum::default(),
+            graders: BTreeMap::new(),
+            ungraded: BTreeMap::new(),
+            calls: 0,
+            failed_calls: BTreeMap::new(),
+            bon: 0.0,
+            aon: 0.0,
+            avg_n: 0.0,
+            by: fields.by.clone(),
+            groups: BTreeMap::new(),
+            agreement: None,
+            seconds: 0.0,
+            first_given_up: None,
+            fields,
+        }
+    }
+
+    /// Counts a line.
+    pub(super) fn add(&mut self, recorded: &Recorded, graded: Graded) {
+        self.samples += 1;
+        self.calls += graded.calls;
+        for (kind, count) in graded.faults {
+            *self.failed_calls.entry(kind).or_default() += count;
+        }
+        if let Some((plugin, verdict)) = graded
+            .given_up
+            .into_iter()
+            .find(|(_, v)| v.sub_kind.is_some())
+        {
+            self.first_given_up
+                .get_or_insert((plugin, recorded.line, verdict));
+        }
+        let mut right = 0;
+        for (i, (trajectory, grade)) in recorded.trajectories.iter().zip(&graded.grades).enumerate()
+        {
+            right += u64::from(grade.reward.is_some_and(correct));
+            self.trajectory(recorded.line, i, trajectory, grade);
+        }
+        let all = recorded.trajectories.len() as u64;
+        let samples = self.samples as f64;
+        let step = |mean: &mut f64, x: f64| *mean += (x - *mean) / samples;
+        step(&mut self.bon, f64::from(u8::from(right > 0)));
+        step(&mut self.aon, f64::from(u8::from(right == all)));
+        step(&mut self.avg_n, right as f64 / all as f64);
+    }
+
+    fn trajectory(&mut self, line: u64, i: usize, trajectory: &Map<String, Value>, grade: &Grade) {
+        self.trajectories += 1;
+        for (grader, reward) in &grade.rewards {
+            self.graders.entry(grader.clone()).or_default().add(*reward);
+        }
+        let name = field(trajectory, &self.fields.by).map(|value| match value {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        });
+        let marked = field(trajectory, &self.fields.agree_with).and_then(mark);
+        if let Some(name) = &name {
+            let group = self.groups.entry(name.clone()).or_default();
+            group.trajectories += 1;
+            if let Some(mark) = marked {
+                group.marked.0 += 1;
+                group.marked.1 += u64::from(mark);
+                group.marked_accuracy = Some(group.marked.1 as f64 / group.marked.0 as f64);
+            }
+        }
+        let Some(reward) = grade.reward else {
+            let why = grade.failed.clone().unwrap_or_else(|| "unknown".into());
+            *self.ungraded.entry(why).or_default() += 1;
+            return;
+        };
+        self.graded += 1;
+        self.reward.add(reward);
+        if let Some(name) = &name {
+            let group = self.groups.entry(name.clone()).or_default();
+            group.graded += 1;
+            group.correct += u64::from(correct(reward));
+            group.mean_reward += (reward - group.mean_reward) / group.graded as f64;
+            group.accuracy = group.correct as f64 / group.graded as f64;
+        }
+        if let Some(mark) = marked {
+            self.compare(Disagreement {
+                line,
+                trajectory: i,
+                group: name,
+                reward,
+                mark,
+            });
+        }
+    }
+
+    fn compare(&mut self, one: Disagreement) {
+        let field = &self.fields.agree_with;
+        let agreement = self.agreement.get_or_insert_with(|| Agreement {
+            field: field.clone(),
+            ..Agreement::default()
+        });
+        agreement.marked += 1;
+        if correct(one.reward) == one.mark {
+            agreement.agree += 1;
+        } else if agreement.disagreements.len() < MAX_DISAGREEMENTS {
+            agreement.disagreements.push(one);
+        }
+        agreement.share = agreement.agree as f64 / agreement.marked as f64;
+    }
+
+    /// True if calls were given up for a fault.
+    pub(super) fn has_failures(&self) -> bool {
+        self.first_given_up.is_some()
+    }
+
+    /// Prints it for people.
+    pub(super) fn print(&self, out: &mut Out) -> Result<(), Failure> {
+        let mut rows = facts();
+        let mut fact = |name: &str, value: String| {
+            rows.add_row([name.to_owned(), value]);
+        };
+        fact("samples", self.samples.to_string());
+        fact("trajectories", self.trajectories.to_string());
+        fact("graded", self.graded.to_string());
+        fact("without reward", counted(&self.ungraded));
+        fact("reward", spread(&self.reward));
+        if self.graders.len() > 1 {
+            for (grader, sum) in &self.graders {
+                fact(&format!("  {grader}"), spread(sum));
+            }
+        }
+        fact(
+            "calls",
+            format!("{}, failed: {}", self.calls, counted(&self.failed_calls)),
+        );
+        if self.trajectories > self.samples {
+            fact(
+                "BON, AON, AvgN",
+                format!(
+                    "{}, {}, {}",
+                    percent(self.bon),
+                    percent(self.aon),
+                    percent(self.avg_n)
+                ),
+            );
+        }
+        if let Some(agreement) = &self.agreement {
+            let Agreement {
+                field,
+                marked,
+                agree,
+                share,
+                ..
+            } = agreement;
+            fact(
+                "agreement",
+                format!("{agree} of {marked} marks in {field} ({})", percent(*share)),
+            );
+        }
+        fact("took", time::span(self.seconds));
+        out.line(text(&rows))?;
+        self.print_groups(out)?;
+        self.print_disagreements(out)
+    }
+
+    fn print_groups(&self, out: &mut Out) -> Result<(), Failure> {
+        if self.groups.is_empty() {
+            return Ok(());
+        }
+        let mut rows = table(&[
+            &self.by,
+            "#trajectories",
+            "#graded",
+            "#mean reward",
+            "#accuracy",
+            "#marked",
+        ]);
+        for (name, group) in &self.groups {
+            rows.add_row([
+                name.clone(),
+                group.trajectories.to_string(),
+                group.graded.to_string(),
+                number(Some(group.mean_reward)),
+                percent(group.accuracy),
+                group.marked_accuracy.map_or_else(|| "-".into(), percent),
+            ]);
+        }
+        out.line("")?;
+        out.line(text(&rows))
+    }
+
+    fn print_disagreements(&self, out: &mut Out) -> Result<(), Failure> {
+        let Some(agreement) = &self.agreement else {
+            return Ok(());
+        };
+        if agreement.disagreements.is_empty() {
+            return Ok(());
+        }
+        out.line("")?;
+        out.line(format!("disagreements with {}:", agreement.field))?;
+        for one in agreement.disagreements.iter().take(SHOWN) {
+            let Disagreement {
+                line,
+                trajectory,
+                group,
+                reward,
+                mark,
+            } = one;
+            let group = group.as_deref().unwrap_or("-");
+            out.line(format!(
+                "  line {line}, trajectory {trajectory} ({group}): reward {reward}, marked {mark}"
+            ))?;
+        }
+        let total = agreement.marked - agreement.agree;
+        if total > SHOWN as u64 {
+            out.line(format!(
+                "  … and {} more: --json has the first {MAX_DISAGREEMENTS}",
+                total - SHOWN as u64
+            ))?;
+        }
+        Ok(())
+    }
+
+    /// The fault of the first call that was given up, if any was.
+    pub(super) fn print_fault(&self, recorded: &str) {
+        let Some((plugin, line, verdict)) = &self.first_given_up else {
+            return;
+        };
+        if let Some(fault) = super::given_up(plugin, recorded, *line, verdict) {
+            eprint!(
+                "\nthe first call that was given up:\n{}",
+                fault::report(&fault)
+            );
+        }
+    }
+}
+
+fn spread(sum: &Sum) -> String {
+    match sum.count {
+        0 => "-".into(),
+        _ => format!(
+            "mean {}, from {} to {}",
+            number(Some(sum.mean)),
+            number(sum.min),
+            number(sum.max)
+        ),
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.2}%", share * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recorded(line: u64, marks: &[bool]) -> Recorded {
+        let trajectories = marks.iter().map(|mark| {
+            let json = serde_json::json!({"extra": {"model": "m", "is_correct": mark}});
+            json.as_object().cloned().unwrap_or_default()
+        });
+        Recorded {
+            line,
+            sample: Map::new(),
+            trajectories: trajectories.collect(),
+        }
+    }
+
+    fn graded(rewards: &[Option<f64>]) -> Graded {
+        let grades = rewards.iter().map(|reward| Grade {
+            reward: *reward,
+            rewards: reward.iter().map(|r| ("g".to_owned(), *r)).collect(),
+            failed: reward.is_none().then(|| "Timeout".into()),
+            ..Grade::default()
+        });
+        Graded {
+            grades: grades.collect(),
+            calls: rewards.len() as u64,
+            ..Graded::default()
+        }
+    }
+
+    #[test]
+    fn sums_groups_and_disagreements() {
+        let fields = Fields {
+            by: "extra.model".into(),
+            agree_with: "extra.is_correct".into(),
+        };
+        let mut report = Report::new(fields);
+        report.add(&recorded(1, &[true, true]), graded(&[Some(1.0), Some(0.0)]));
+        report.add(&recorded(2, &[false, true]), graded(&[Some(0.0), None]));
+        let json = serde_json::to_value(&report).expect("plain values");
+        assert_eq!(json["graded"], 3);
+        assert_eq!(json["ungraded"]["Timeout"], 1);
+        assert_eq!(json["groups"]["m"]["accuracy"], 1.0 / 3.0);
+        assert_eq!(
+            (json["bon"].clone(), json["aon"].clone()),
+            (0.5.into(), 0.0.into())
+        );
+        assert_eq!(json["agreement"]["agree"], 2);
+        let one = &json["agreement"]["disagreements"][0];
+        assert_eq!(
+            (one["line"].clone(), one["trajectory"].clone()),
+            (1.into(), 1.into())
+        );
+    }
+}

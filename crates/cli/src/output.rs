@@ -1,0 +1,142 @@
+//! What commands print: lines, tables and JSON on standard output.
+//!
+//! Whoever reads may go away at any time (`| head`): that is no failure.
+
+use std::fmt::Display;
+use std::io::{self, StdoutLock, Write};
+
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// Standard output, locked and buffered.
+#[derive(Debug)]
+pub(crate) struct Out(io::BufWriter<StdoutLock<'static>>);
+
+impl Out {
+    pub(crate) fn new() -> Self {
+        Self(io::BufWriter::new(io::stdout().lock()))
+    }
+
+    /// A line of text.
+    pub(crate) fn line(&mut self, text: impl Display) -> Result<(), Failure> {
+        Ok(writeln!(self.0, "{text}")?)
+    }
+
+    /// One value as one line of JSON.
+    pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+        serde_json::to_writer(&mut self.0, value).map_err(io::Error::from)?;
+        Ok(writeln!(self.0)?)
+    }
+
+    /// Values as one JSON list, a line each.
+    pub(crate) fn json_list<T: Serialize>(&mut self, items: &[T]) -> Result<(), Failure> {
+        write!(self.0, "[")?;
+        for (i, item) in items.iter().enumerate() {
+            write!(self.0, "{}", if i == 0 { "\n" } else { ",\n" })?;
+            serde_json::to_writer(&mut self.0, item).map_err(io::Error::from)?;
+        }
+        Ok(writeln!(
+            self.0,
+            "{}]",
+            if items.is_empty() { "" } else { "\n" }
+        )?)
+    }
+
+    /// Hands on what is buffered.
+    pub(crate) fn flush(&mut self) -> Result<(), Failure> {
+        Ok(self.0.flush()?)
+    }
+}
+
+/// A table that fits the terminal. Columns whose header begins with `#` are numbers.
+pub(crate) fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_header(
+            header
+                .iter()
+                .map(|name| Cell::new(name.trim_start_matches('#').to_uppercase())),
+        );
+    for (i, name) in header.iter().enumerate() {
+        if let Some(column) = table.column_mut(i) {
+            column.set_padding((0, 2));
+            if name.starts_with('#') {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+    }
+    table
+}
+
+/// A table of two columns without a header: names and what they are.
+pub(crate) fn facts() -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic);
+    table
+}
+
+/// The text of a table, without spaces at its line ends.
+pub(crate) fn text(table: &Table) -> String {
+    table.trim_fmt()
+}
+
+/// A number with three decimals, or a dash.
+pub(crate) fn number(x: Option<f64>) -> String {
+    x.map_or_else(|| "-".into(), |x| format!("{x:.3}"))
+}
+
+/// `first → last`, or a dash.
+pub(crate) fn change(first: Option<f64>, last: Option<f64>) -> String {
+    match (first, last) {
+        (None, None) => "-".into(),
+        _ => format!("{} → {}", number(first), number(last)),
+    }
+}
+
+/// Counts by name: `3 (Timeout 2, EOF 1)`.
+pub(crate) fn counted<'a>(counts: impl IntoIterator<Item = (&'a String, &'a u64)>) -> String {
+    let counts: Vec<_> = counts.into_iter().collect();
+    let total: u64 = counts.iter().map(|(_, n)| **n).sum();
+    if total == 0 {
+        return "0".into();
+    }
+    let each: Vec<_> = counts
+        .iter()
+        .map(|(name, n)| format!("{name} {n}"))
+        .collect();
+    format!("{total} ({})", each.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!(number(Some(0.12345)), "0.123");
+        assert_eq!(change(Some(0.5), None), "0.500 → -");
+        assert_eq!(change(None, None), "-");
+        let counts = BTreeMap::from([("EOF".to_owned(), 1), ("Timeout".to_owned(), 2)]);
+        assert_eq!(counted(&counts), "3 (EOF 1, Timeout 2)");
+        assert_eq!(counted(&BTreeMap::new()), "0");
+    }
+
+    #[test]
+    fn tables_are_plain() {
+        let mut t = table(&["name", "#n"]);
+        t.add_row(["a", "1"]).add_row(["bcd", "20"]);
+        insta::assert_snapshot!(text(&t), @r"
+        NAME   N
+        a      1
+        bcd   20
+        ");
+    }
+}

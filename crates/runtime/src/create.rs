@@ -1,0 +1,98 @@
+//! When no instance can be made: `Create faas fault`, with what shows why.
+
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use paddock_types::{CallId, Fault, Location, SubKind};
+
+use crate::forkserver::ForkserverError;
+
+/// The fault of a forkserver that can't be used.
+pub(crate) fn fault(
+    error: &ForkserverError,
+    plugin: &str,
+    function: &str,
+    last_lines: Vec<String>,
+) -> Fault {
+    let (message, advice) = match error {
+        ForkserverError::Load { stage, message, .. } => (
+            message.clone(),
+            match stage.as_str() {
+                "import" => {
+                    "make the module importable on its own: add what it imports to requirements.txt, and keep work out of module level"
+                }
+                "reference" => {
+                    "name the function as \"module.path:function\", from the project's folder"
+                }
+                _ => "give the function the parameters of its kind, and one of the decorators",
+            },
+        ),
+        ForkserverError::Slow { .. } => (
+            format!("importing \"{function}\": {error}"),
+            "keep downloads, model loading and waiting out of module level: do them at the first call",
+        ),
+        ForkserverError::Ended(_) => (
+            format!("importing or forking \"{function}\": {error}"),
+            "see the last log lines: something at module level ends the process",
+        ),
+        ForkserverError::Start(_) | ForkserverError::Confused(_) | ForkserverError::Io(_) => (
+            error.to_string(),
+            "see the last log lines; if they don't say it, run the job again",
+        ),
+    };
+    let mut fault = Fault::call_plugin(SubKind::Create, message, advice).at(at(plugin));
+    if let ForkserverError::Load {
+        stage, traceback, ..
+    } = error
+    {
+        fault = fault.with("stage", stage.as_str());
+        if !traceback.is_empty() {
+            fault = fault.with("traceback", traceback.as_str());
+        }
+    }
+    with_lines(fault, last_lines)
+}
+
+/// The fault of slots that don't come up.
+pub(crate) fn slot_fault(problem: &str, plugin: &str, last_lines: Vec<String>) -> Fault {
+    let fault = Fault::call_plugin(
+        SubKind::Create,
+        format!("no process for a call could be made: {problem}"),
+        "see the last log lines; fewer instances (max_replicas) or a smaller max_concurrency need fewer processes",
+    );
+    with_lines(fault.at(at(plugin)), last_lines)
+}
+
+/// The place of a plugin.
+pub(crate) fn at(plugin: &str) -> Location {
+    Location {
+        plugin: Some(plugin.to_owned()),
+        ..Location::default()
+    }
+}
+
+fn with_lines(fault: Fault, lines: Vec<String>) -> Fault {
+    if lines.is_empty() {
+        fault
+    } else {
+        fault.with("logs", lines)
+    }
+}
+
+/// A new folder for what a plugin writes, that only its owner may read.
+pub(crate) fn scratch() -> io::Result<PathBuf> {
+    let name = CallId::new().to_string().replace("call_", "paddock-");
+    let folder = std::env::temp_dir().join(name);
+    std::fs::DirBuilder::new().mode(0o700).create(&folder)?;
+    Ok(folder)
+}
+
+/// The same folder once more, if it is gone.
+pub(crate) fn scratch_at(folder: &Path) -> io::Result<()> {
+    let made = std::fs::DirBuilder::new().mode(0o700).create(folder);
+    match made {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
