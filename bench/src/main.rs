@@ -1,18 +1,29 @@
 //! What the README's numbers come from: one subcommand a measurement, peers included.
 
+mod calls;
 mod policy;
+
+use std::process::ExitCode;
 
 use clap::Parser;
 
 /// Paddock's benchmarks.
 #[derive(Debug, Parser)]
 enum Bench {
+    /// Calls of a trivial grader, beside FastAPI, Ray and a process pool.
+    Calls(calls::Options),
     /// The embedded policy beside PyTorch.
     Policy(policy::Options),
+    /// The parent of a plugin's processes.
+    #[command(name = "__reaper", hide = true)]
+    Reaper,
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> anyhow::Result<ExitCode> {
     match Bench::parse() {
-        Bench::Policy(options) => policy::run(&options),
+        Bench::Calls(options) => calls::run(&options)?,
+        Bench::Policy(options) => policy::run(&options)?,
+        Bench::Reaper => return Ok(paddock_jail::reaper::main()),
     }
+    Ok(ExitCode::SUCCESS)
 }

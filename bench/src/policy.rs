@@ -228,3 +228,13 @@ fn median(mut numbers: Vec<f64>) -> f64 {
     numbers.sort_by(f64::total_cmp);
     numbers.get(numbers.len() / 2).copied().unwrap_or(f64::NAN)
 }
+
+/// Reads `5+3`.
+fn case(text: &str) -> Result<(usize, usize), String> {
+    let parts = text
+        .split_once('+')
+        .and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+    parts
+        .filter(|(prompt, completion)| *prompt > 0 && *completion > 0)
+        .ok_or_else(|| format!("\"{text}\" is not prompt+completion, as in \"5+3\""))
+}

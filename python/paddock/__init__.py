@@ -7,8 +7,8 @@ OpenAI's client is imported only when one is asked for.
 
     @group_grader
     def grader(context, sample, trajectories):
-        wanted = sample.extra["answer"]
-        return GroupGraderResult(rewards=[float(t.messages[-1].content == wanted) for t in trajectories])
+        wanted = sample.extra["answer"] return
+        GroupGraderResult(rewards=[float(t.messages[-1].content == wanted) for t in trajectories])
 """
 
 from ._version import __version__

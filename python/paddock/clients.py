@@ -1,21 +1,19 @@
 """OpenAI clients that cost little to make.
 
-A rollout makes one for each call, hundreds at once. What is dear about a client is its HTTP pool and its
-TLS context; so all clients of a process (of an event loop, for the async ones) share one pool, and
-the TLS context is made only for a service that is reached over TLS. Closing a client leaves the pool
-to the others.
+A rollout makes one for each call, hundreds at once. What is dear about a client is its HTTP pool
+and its TLS context; so all clients of a process (of an event loop, for the async ones) share one
+pool, and the TLS context is made only for a service that is reached over TLS. Closing a client
+leaves the pool to the others.
 
 Nothing is imported or made before the first client is asked for.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 import weakref
-from typing import Any, Callable, Dict, Tuple  # noqa: UP035 - evaluated on Python 3.9
-from urllib.parse import urlsplit
+from typing import Any, Callable
 
 CONNECT_SECONDS = 30.0
 """How long a connection may take to be made."""
@@ -25,12 +23,12 @@ CONNECTIONS = 1000
 """Connections of one pool: more than one process ever runs calls."""
 
 _lock = threading.Lock()
-_pools: Dict[bool, Any] = {}  # noqa: UP006 - by: is the service reached on this machine
-_loops: weakref.WeakKeyDictionary[Any, Dict[bool, Any]] = weakref.WeakKeyDictionary()  # noqa: UP006
-_classes: Dict[str, Tuple[Any, type, type]] = {}  # noqa: UP006
+_pools: dict[bool, Any] = {}
+_loops: weakref.WeakKeyDictionary[Any, dict[bool, Any]] = weakref.WeakKeyDictionary()
+_classes: dict[str, tuple[Any, type, type]] = {}
 
 
-def _http() -> Tuple[Any, type, type]:  # noqa: UP006
+def _http() -> tuple[Any, type, type]:
     """The HTTP library that the installed `openai` is made on, and pools of it that stay open."""
     if "http" in _classes:
         return _classes["http"]
@@ -38,7 +36,7 @@ def _http() -> Tuple[Any, type, type]:  # noqa: UP006
 
     library = getattr(_base_client, "httpx2", None)
     if library is None:
-        import httpx as library
+        import httpx as library  # type: ignore[no-redef]
 
     class SharedPool(library.Client):  # type: ignore[misc, name-defined]
         """A pool that outlives the clients that use it."""
@@ -66,12 +64,14 @@ def _http() -> Tuple[Any, type, type]:  # noqa: UP006
 
 
 def _local(url: str) -> bool:
+    from urllib.parse import urlsplit
+
     parts = urlsplit(url)
     return parts.scheme == "http" and parts.hostname in ("127.0.0.1", "localhost", "::1")
 
 
-def _settings(library: Any, local: bool) -> Dict[str, Any]:  # noqa: UP006
-    settings: Dict[str, Any] = {  # noqa: UP006
+def _settings(library: Any, local: bool) -> dict[str, Any]:
+    settings: dict[str, Any] = {
         "timeout": library.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
         "limits": library.Limits(
             max_connections=CONNECTIONS, max_keepalive_connections=100, keepalive_expiry=30.0
@@ -95,6 +95,8 @@ def _pool(local: bool) -> Any:
 
 
 def _async_pool(local: bool) -> Any:
+    import asyncio
+
     library, _, shared = _http()
     loop = asyncio.get_running_loop()
     pools = _loops.get(loop)

@@ -6,7 +6,7 @@ module reads what they have in common, and never changes what the caller gets.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional  # noqa: UP035 - evaluated on Python 3.9
+from typing import Any
 
 from .data import plain
 
@@ -18,7 +18,7 @@ def _get(value: Any, name: str) -> Any:
     return getattr(value, name, None)
 
 
-def as_dict(value: Any) -> Dict[str, Any]:  # noqa: UP006
+def as_dict(value: Any) -> dict[str, Any]:
     """A message as a plain dict: a mapping, a pydantic object, or what has attributes."""
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
@@ -28,7 +28,7 @@ def as_dict(value: Any) -> Dict[str, Any]:  # noqa: UP006
     return dict(vars(value))
 
 
-def reply_of(response: Any) -> Optional[Dict[str, Any]]:  # noqa: UP006
+def reply_of(response: Any) -> dict[str, Any] | None:
     """The first choice's message of a completion; `None` if it has none."""
     if not isinstance(response, dict) and _get(response, "choices") is None:
         parse = getattr(response, "parse", None)  # a raw response
@@ -38,13 +38,13 @@ def reply_of(response: Any) -> Optional[Dict[str, Any]]:  # noqa: UP006
     return None if message is None else as_dict(message)
 
 
-def finish_reason_of(response: Any) -> Optional[str]:
+def finish_reason_of(response: Any) -> str | None:
     """Why the first choice ended."""
     choices = _get(response, "choices")
     return _get(choices[0], "finish_reason") if choices else None
 
 
-def usage_of(response: Any) -> Dict[str, int]:  # noqa: UP006
+def usage_of(response: Any) -> dict[str, int]:
     """Token counts of a completion; 0 where it tells none."""
     usage = _get(response, "usage")
     names = ("prompt_tokens", "completion_tokens", "total_tokens")
@@ -55,9 +55,9 @@ class Collected:
     """A completion put together from the chunks of a stream."""
 
     def __init__(self) -> None:
-        self._message: Dict[str, Any] = {"role": "assistant", "content": None}  # noqa: UP006
-        self._calls: Dict[int, Dict[str, Any]] = {}  # noqa: UP006
-        self._finish_reason: Optional[str] = None
+        self._message: dict[str, Any] = {"role": "assistant", "content": None}
+        self._calls: dict[int, dict[str, Any]] = {}
+        self._finish_reason: str | None = None
         self._usage: Any = None
 
     def add(self, chunk: Any) -> None:
@@ -89,11 +89,11 @@ class Collected:
         for name in ("name", "arguments"):
             whole["function"][name] += _get(function, name) or ""
 
-    def completion(self) -> Dict[str, Any]:  # noqa: UP006
+    def completion(self) -> dict[str, Any]:
         """The whole answer, in the shape of one that wasn't streamed."""
         message = dict(self._message)
         if self._calls:
-            calls: List[Any] = [self._calls[index] for index in sorted(self._calls)]  # noqa: UP006
+            calls: list[Any] = [self._calls[index] for index in sorted(self._calls)]
             message["tool_calls"] = calls
         choice = {"index": 0, "message": message, "finish_reason": self._finish_reason}
         return {"choices": [choice], "usage": self._usage}

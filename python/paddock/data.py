@@ -1,21 +1,17 @@
 """What plugins are given: JSON objects that read as mappings and as attributes.
 
-They are dicts, so that whatever takes a dict takes them; a field that its object doesn't have reads
-as its default. Unknown fields are kept. Nothing is validated: a row is passed on as the data set has it.
+They are dicts, so that whatever takes a dict takes them; a field that its object doesn't have
+reads as its default. Unknown fields are kept. Nothing is validated: a row is passed on as the
+data set has it.
 """
 
 from __future__ import annotations
 
 import json
-from typing import (  # noqa: UP035 - evaluated on Python 3.9
+from collections.abc import Iterable, Mapping
+from typing import (
     Any,
     ClassVar,
-    Dict,
-    Iterable,
-    List,
-    Mapping,
-    Optional,
-    Tuple,
     TypeVar,
     Union,
 )
@@ -32,7 +28,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-class Record(Dict[str, Any]):  # noqa: UP006
+class Record(dict[str, Any]):
     """A JSON object whose fields are attributes too.
 
     A field named like a method of `dict` (`items`, `keys`, …) is reached as a key only.
@@ -42,7 +38,7 @@ class Record(Dict[str, Any]):  # noqa: UP006
 
     _defaults: ClassVar[Mapping[str, Any]] = {}
     """Fields that are always there: `None`, or what makes a fresh default (`list`, `dict`)."""
-    _always_dumped: ClassVar[Optional[Tuple[str, ...]]] = None  # noqa: UP006
+    _always_dumped: ClassVar[tuple[str, ...] | None] = None
     """Fields that a dump has though they aren't set; `None` means all that have a default."""
 
     def __init__(self, *args: Any, **fields: Any) -> None:
@@ -50,8 +46,8 @@ class Record(Dict[str, Any]):  # noqa: UP006
         self._adopt()
 
     @classmethod
-    def wrap(cls: type[R], raw: Dict[str, Any]) -> R:  # noqa: UP006
-        """A record with the fields of a decoded JSON object; what is in it is taken over, not copied."""
+    def wrap(cls: type[R], raw: dict[str, Any]) -> R:
+        """A record of a decoded JSON object; what is in it is taken over, not copied."""
         record = dict.__new__(cls)
         dict.update(record, raw)
         record._adopt()
@@ -90,13 +86,13 @@ class Record(Dict[str, Any]):  # noqa: UP006
     def model_dump(
         self,
         *,
-        include: Optional[Iterable[str]] = None,
-        exclude: Optional[Iterable[str]] = None,
+        include: Iterable[str] | None = None,
+        exclude: Iterable[str] | None = None,
         exclude_none: bool = False,
         exclude_unset: bool = False,
         exclude_defaults: bool = False,
         **_: Any,
-    ) -> Dict[str, Any]:  # noqa: UP006
+    ) -> dict[str, Any]:
         """A deep copy as plain dicts and lists. Fields that aren't set have their default."""
         out = {key: plain(value) for key, value in self.items()}
         if not (exclude_unset or exclude_defaults):
@@ -115,11 +111,11 @@ class Record(Dict[str, Any]):  # noqa: UP006
             out = {key: value for key, value in out.items() if value is not None}
         return out
 
-    def model_dump_json(self, *, indent: Optional[int] = None, **options: Any) -> str:
+    def model_dump_json(self, *, indent: int | None = None, **options: Any) -> str:
         """`model_dump` as JSON text."""
         return json.dumps(self.model_dump(**options), indent=indent, ensure_ascii=False)
 
-    def model_copy(self: R, *, update: Optional[Mapping[str, Any]] = None, deep: bool = False) -> R:
+    def model_copy(self: R, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> R:
         """A copy, with some fields replaced."""
         fields = plain(self) if deep else dict(self)
         fields.update(update or {})
@@ -142,7 +138,7 @@ def _records(value: Any) -> Any:
 
 
 class ToolCall(Record):
-    """A tool call of an assistant's message: `id`, `type`, `function.name`, `function.arguments`."""
+    """A tool call of a message: `id`, `type`, `function.name`, `function.arguments`."""
 
     __slots__ = ()
     _defaults = {"id": None, "type": None, "function": None}
@@ -155,15 +151,15 @@ class ToolCall(Record):
 
 
 class ChatCompletionMessage(Record):
-    """One message: `role`, `content` (text or a list of parts), `tool_calls`, `reasoning_content`."""
+    """One message: `role`, `content` (text or a list of parts), `tool_calls`, …"""
 
     __slots__ = ()
     role: str
-    content: Union[str, List[Any], None]  # noqa: UP006
-    tool_calls: Optional[List[ToolCall]]  # noqa: UP006
-    reasoning_content: Optional[str]
-    tool_call_id: Optional[str]
-    name: Optional[str]
+    content: Union[str, list[Any], None]
+    tool_calls: list[ToolCall] | None
+    reasoning_content: str | None
+    tool_call_id: str | None
+    name: str | None
     _defaults = {
         "role": None,
         "content": None,
@@ -220,16 +216,16 @@ class ChatCompletionSample(Record):
     """
 
     __slots__ = ()
-    messages: List[ChatCompletionMessage]  # noqa: UP006
-    tools: Optional[List[Dict[str, Any]]]  # noqa: UP006
-    thinking: Optional[Dict[str, Any]]  # noqa: UP006
-    extra: Dict[str, Any]  # noqa: UP006
-    model: Optional[str]
-    n: Optional[int]
-    max_new_tokens: Optional[int]
-    top_p: Optional[float]
-    top_k: Optional[int]
-    temperature: Optional[float]
+    messages: list[ChatCompletionMessage]
+    tools: list[dict[str, Any]] | None
+    thinking: dict[str, Any] | None
+    extra: dict[str, Any]
+    model: str | None
+    n: int | None
+    max_new_tokens: int | None
+    top_p: float | None
+    top_k: int | None
+    temperature: float | None
     _defaults = {
         "messages": list,
         "tools": None,
@@ -255,10 +251,10 @@ class Trajectory(Record):
     """
 
     __slots__ = ()
-    messages: List[ChatCompletionMessage]  # noqa: UP006
-    finish_reason: Optional[str]
+    messages: list[ChatCompletionMessage]
+    finish_reason: str | None
     usage: Usage
-    extra: Dict[str, Any]  # noqa: UP006
+    extra: dict[str, Any]
     _defaults = {"messages": list, "finish_reason": None, "usage": None, "extra": dict}
 
     def _adopt(self) -> None:
@@ -277,19 +273,19 @@ class PluginContext(Record):
     """The job that a call belongs to, and the call itself. A field that isn't known is `None`."""
 
     __slots__ = ()
-    model_customization_job_id: Optional[str]
-    modle_customization_job_id: Optional[str]
+    model_customization_job_id: str | None
+    modle_customization_job_id: str | None
     """The same, as public documents spell it."""
-    foundation_model_name: Optional[str]
-    foundation_model_version: Optional[str]
-    customization_type: Optional[str]
-    phase: Optional[str]
+    foundation_model_name: str | None
+    foundation_model_version: str | None
+    customization_type: str | None
+    phase: str | None
     """`train` or `test`."""
-    is_mock: Optional[bool]
-    step: Optional[int]
-    sample_id: Optional[str]
-    trajectory_id: Optional[str]
-    attempt: Optional[int]
+    is_mock: bool | None
+    step: int | None
+    sample_id: str | None
+    trajectory_id: str | None
+    attempt: int | None
     """Which try of the call this is, from 1."""
     _defaults = {
         _JOB_ID: None,

@@ -8,15 +8,10 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import (  # noqa: UP035 - evaluated on Python 3.9
+from typing import (
     Any,
     Callable,
-    Dict,
-    List,
-    Optional,
-    Tuple,
     TypeVar,
-    Union,
     overload,
 )
 
@@ -25,7 +20,7 @@ from .runtime import Runtime
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-PARAMETERS: Dict[str, Tuple[str, str, str]] = {  # noqa: UP006
+PARAMETERS: dict[str, tuple[str, str, str]] = {
     "rollout": ("context", "proxy", "sample"),
     "single_grader": ("context", "sample", "trajectory"),
     "group_grader": ("context", "sample", "trajectories"),
@@ -34,7 +29,7 @@ PARAMETERS: Dict[str, Tuple[str, str, str]] = {  # noqa: UP006
 
 _MARK = "__paddock_plugin__"
 
-_RECORDS: Dict[str, type[Record]] = {  # noqa: UP006
+_RECORDS: dict[str, type[Record]] = {
     "context": PluginContext,
     "sample": ChatCompletionSample,
     "trajectory": Trajectory,
@@ -63,14 +58,17 @@ class PluginFunction:
             inspect.unwrap(self.function)
         )
 
-    def parameters(self) -> List[str]:  # noqa: UP006
+    def parameters(self) -> list[str]:
         """The names of its parameters, `*args` and `**kwargs` with their stars."""
-        stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+        stars: dict[Any, str] = {
+            inspect.Parameter.VAR_POSITIONAL: "*",
+            inspect.Parameter.VAR_KEYWORD: "**",
+        }
         signature = inspect.signature(self.function)
         return [stars.get(p.kind, "") + p.name for p in signature.parameters.values()]
 
 
-def plugin_of(value: Any) -> Optional[PluginFunction]:
+def plugin_of(value: Any) -> PluginFunction | None:
     """What a decorator left on the function; `None` if it has none.
 
     A decorator that was put around one of ours is kept: then the whole of it is called.
@@ -97,9 +95,9 @@ def _record(name: str, value: Any) -> Any:
 def _mark(
     kind: str,
     function: Callable[..., Any],
-    name: Optional[str],
-    description: Optional[str],
-    runtime: Optional[Runtime],
+    name: str | None,
+    description: str | None,
+    runtime: Runtime | None,
 ) -> Callable[..., Any]:
     if not callable(function):
         raise TypeError(f"@{kind} decorates a function, not {function!r}; use @{kind}(name=...)")
@@ -109,7 +107,7 @@ def _mark(
     names = PARAMETERS[kind]
 
     def given(args: Any, kwargs: Any) -> Any:
-        records = [_record(n, a) for n, a in zip(names, args)]  # noqa: B905 - Python 3.9
+        records = [_record(n, a) for n, a in zip(names, args)]
         return (*records, *args[len(names) :]), {n: _record(n, a) for n, a in kwargs.items()}
 
     decorated: Callable[..., Any]
@@ -130,7 +128,7 @@ def _mark(
     plugin = PluginFunction(
         kind,
         function,
-        name or getattr(function, "__name__", kind),
+        name or str(getattr(function, "__name__", kind)),
         description or "",
         runtime or Runtime(),
     )
@@ -141,10 +139,10 @@ def _mark(
 
 def _decorator(
     kind: str,
-    function: Optional[Callable[..., Any]],
-    name: Optional[str],
-    description: Optional[str],
-    runtime: Optional[Runtime],
+    function: Callable[..., Any] | None,
+    name: str | None,
+    description: str | None,
+    runtime: Runtime | None,
 ) -> Any:
     if function is not None:
         return _mark(kind, function, name, description, runtime)
@@ -156,16 +154,16 @@ def rollout(function: F) -> F: ...
 @overload
 def rollout(
     *,
-    name: Optional[str] = None,
-    description: Optional[str] = None,
-    runtime: Optional[Runtime] = None,
+    name: str | None = None,
+    description: str | None = None,
+    runtime: Runtime | None = None,
 ) -> Callable[[F], F]: ...
 def rollout(
-    function: Optional[Callable[..., Any]] = None,
+    function: Callable[..., Any] | None = None,
     *,
-    name: Optional[str] = None,
-    description: Optional[str] = None,
-    runtime: Optional[Runtime] = None,
+    name: str | None = None,
+    description: str | None = None,
+    runtime: Runtime | None = None,
 ) -> Any:
     """Makes a function a rollout: `(context, proxy, sample)`, called once per wanted trajectory.
 
@@ -179,16 +177,16 @@ def single_grader(function: F) -> F: ...
 @overload
 def single_grader(
     *,
-    name: Optional[str] = None,
-    description: Optional[str] = None,
-    runtime: Optional[Runtime] = None,
+    name: str | None = None,
+    description: str | None = None,
+    runtime: Runtime | None = None,
 ) -> Callable[[F], F]: ...
 def single_grader(
-    function: Optional[Callable[..., Any]] = None,
+    function: Callable[..., Any] | None = None,
     *,
-    name: Optional[str] = None,
-    description: Optional[str] = None,
-    runtime: Optional[Runtime] = None,
+    name: str | None = None,
+    description: str | None = None,
+    runtime: Runtime | None = None,
 ) -> Any:
     """Makes a function a grader of one trajectory: `(context, sample, trajectory)`.
 
@@ -202,21 +200,19 @@ def group_grader(function: F) -> F: ...
 @overload
 def group_grader(
     *,
-    name: Optional[str] = None,
-    description: Optional[str] = None,
-    runtime: Optional[Runtime] = None,
+    name: str | None = None,
+    description: str | None = None,
+    runtime: Runtime | None = None,
 ) -> Callable[[F], F]: ...
 def group_grader(
-    function: Optional[Callable[..., Any]] = None,
+    function: Callable[..., Any] | None = None,
     *,
-    name: Optional[str] = None,
-    description: Optional[str] = None,
-    runtime: Optional[Runtime] = None,
+    name: str | None = None,
+    description: str | None = None,
+    runtime: Runtime | None = None,
 ) -> Any:
     """Makes a function a grader of all trajectories of a sample: `(context, sample, trajectories)`.
 
     It returns a `GroupGraderResult` with a reward for each, in their order.
     """
     return _decorator("group_grader", function, name, description, runtime)
-
-

@@ -1,21 +1,23 @@
 """How a rollout reaches the model that is trained.
 
-The proxy object keeps the conversation on the plugin's side (`messages`, `usage`, `finish_reason`); what
-is graded and trained is recorded by the service behind `url`, token by token.
+The proxy object keeps the conversation on the plugin's side (`messages`, `usage`,
+`finish_reason`); what is graded and trained is recorded by the service behind `url`, token by
+token.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
-from typing import Any, Dict, Iterable, List, Optional  # noqa: UP035 - evaluated on Python 3.9
+from typing import Any
 
 from . import clients, wrap
 from .conversation import as_dict, finish_reason_of, reply_of, usage_of
 from .data import ChatCompletionMessage, ChatCompletionSample, Usage, messages_of
 
 MAIN_HEADER = "X-Paddock-Main"
-"""Marks a request of the trajectory's main conversation: its edits of the history are edits, not another
-conversation."""
+"""Marks a request of the trajectory's main conversation: its edits of the history are edits, not
+another conversation."""
 
 
 class Mode(str, Enum):
@@ -30,11 +32,12 @@ class Mode(str, Enum):
 class RolloutInferenceProxy:
     """The model, for one trajectory.
 
-    `url` is an OpenAI-compatible base URL and `jwt_token` a token that is good for this trajectory
-    alone. `rollout_client()` and `async_rollout_client()` give ready clients; `wrap_client_inplace` makes
-    any OpenAI-shaped client one. A request that is made without them carries `headers` and
-    `get_extra_body()`, and stands between `update_state_from_messages` and `process_completion`. A request
-    without `headers` that doesn't continue the conversation is a side conversation, and isn't trained on.
+    `url` is an OpenAI-compatible base URL and `jwt_token` a token that is good for this
+    trajectory alone. `rollout_client()` and `async_rollout_client()` give ready clients;
+    `wrap_client_inplace` makes any OpenAI-shaped client one. A request that is made without them
+    carries `headers` and `get_extra_body()`, and stands between `update_state_from_messages` and
+    `process_completion`. A request without `headers` that doesn't continue the conversation is a
+    side conversation, and isn't trained on.
     """
 
     def __init__(
@@ -43,7 +46,7 @@ class RolloutInferenceProxy:
         *,
         url: str = "",
         jwt_token: str = "",
-        headers: Optional[Dict[str, str]] = None,  # noqa: UP006
+        headers: dict[str, str] | None = None,
         mode: Mode = Mode.Training,
     ) -> None:
         self.url = url
@@ -51,20 +54,20 @@ class RolloutInferenceProxy:
         self.mode = Mode(mode)
         self.sample = ChatCompletionSample(sample) if type(sample) is dict else sample
         self._headers = headers or {}
-        self._messages: Optional[List[Any]] = None  # noqa: UP006
-        self._asked: Optional[List[Any]] = None  # noqa: UP006
+        self._messages: list[Any] | None = None
+        self._asked: list[Any] | None = None
         self._usage = [0, 0, 0]
-        self._finish_reason: Optional[str] = None
+        self._finish_reason: str | None = None
 
     @property
-    def headers(self) -> Dict[str, str]:  # noqa: UP006
+    def headers(self) -> dict[str, str]:
         """Headers of a request that belongs to the trajectory's main conversation."""
         if self.mode is Mode.Inference:
             return dict(self._headers)
         return {**self._headers, MAIN_HEADER: "1"}
 
     @property
-    def messages(self) -> List[ChatCompletionMessage]:  # noqa: UP006
+    def messages(self) -> list[ChatCompletionMessage]:
         """The conversation so far, the sample's own messages first."""
         if self._messages is None:
             sample = self.sample
@@ -81,11 +84,11 @@ class RolloutInferenceProxy:
         return Usage(prompt_tokens=prompt, completion_tokens=completion, total_tokens=total)
 
     @property
-    def finish_reason(self) -> Optional[str]:
+    def finish_reason(self) -> str | None:
         """Why the last answer ended; `None` before the first."""
         return self._finish_reason
 
-    def get_extra_body(self) -> Dict[str, Any]:  # noqa: UP006
+    def get_extra_body(self) -> dict[str, Any]:
         """Fields of a request that OpenAI's own API doesn't have, where the sample sets them."""
         sample = self.sample if isinstance(self.sample, dict) else {}
         wanted = ("thinking", "top_k")
@@ -128,7 +131,7 @@ class RolloutInferenceProxy:
         self._messages = [*(as_dict(message) for message in asked), reply]
         self._finish_reason = finish_reason_of(completion)
         counts = usage_of(completion).values()
-        self._usage = [old + new for old, new in zip(self._usage, counts)]  # noqa: B905
+        self._usage = [old + new for old, new in zip(self._usage, counts)]
 
     def __repr__(self) -> str:  # the token must not get into logs
         return f"{type(self).__name__}(url={self.url!r}, mode={self.mode.value!r})"
@@ -137,8 +140,8 @@ class RolloutInferenceProxy:
 class InferenceProxy(RolloutInferenceProxy):
     """The same object for a local run against any OpenAI-compatible service.
 
-    `proxy = InferenceProxy(sample, url="http://…/v1", jwt_token=key)`, then `demo_rollout({}, proxy, sample)`
-    and `proxy.messages`.
+    `proxy = InferenceProxy(sample, url="http://…/v1", jwt_token=key)`, then `demo_rollout({},
+    proxy, sample)` and `proxy.messages`.
     """
 
     def __init__(

@@ -1,14 +1,14 @@
 """What plugins return.
 
-Nothing is validated where it is built: the runtime must see what the plugin really returned, and say
-so. A plain dict of the same shape is as good as one of these.
+Nothing is validated where it is built: the runtime must see what the plugin really returned, and
+say so. A plain dict of the same shape is as good as one of these.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from enum import Enum
-from typing import Any, Dict, List, Union  # noqa: UP035 - evaluated on Python 3.9
+from typing import Any, Union
 
 
 class PluginStatus(str, Enum):
@@ -33,7 +33,7 @@ Status = Union[PluginStatus, str]
 class _Dumps:
     """`model_dump()` for results, as authors know it."""
 
-    def model_dump(self, **_: Any) -> Dict[str, Any]:  # noqa: UP006
+    def model_dump(self, **_: Any) -> dict[str, Any]:
         """The result as a plain dict."""
         return asdict(self)  # type: ignore[call-overload, no-any-return]
 
@@ -47,7 +47,7 @@ class RolloutResult(_Dumps):
 
     status: Status = PluginStatus.SUCCESS
     error: str = ""
-    extra: Dict[str, Any] = field(default_factory=dict)  # noqa: UP006
+    extra: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -57,14 +57,17 @@ class SingleGraderResult(_Dumps):
     reward: float = None  # type: ignore[assignment]
     status: Status = PluginStatus.SUCCESS
     error: str = ""
-    metrics: Dict[str, float] = field(default_factory=dict)  # noqa: UP006
+    metrics: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass
 class GroupGraderResult(_Dumps):
-    """The scores of a sample's trajectories, in their order. `metrics` is a flat `dict[str, float]`."""
+    """The scores of a sample's trajectories, in their order.
 
-    rewards: List[float] = field(default_factory=list)  # noqa: UP006
+    `metrics` is a flat `dict[str, float]`.
+    """
+
+    rewards: list[float] = field(default_factory=list)
     status: Status = PluginStatus.SUCCESS
     error: str = ""
-    metrics: Dict[str, float] = field(default_factory=dict)  # noqa: UP006
+    metrics: dict[str, float] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, Dict, Optional, Union  # noqa: UP035 - evaluated on Python 3.9
+from typing import Any, Union
 
 
 class PluginInstance(str, Enum):
@@ -29,7 +29,7 @@ class PluginInstance(str, Enum):
         return str(self.value)
 
 
-RANGES: Dict[str, tuple] = {  # type: ignore[type-arg]  # noqa: UP006
+RANGES: dict[str, tuple] = {  # type: ignore[type-arg]
     "timeout": (1, 900),
     "max_concurrency": (1, 100),
     "min_replicas": (0, 10_000),
@@ -45,7 +45,7 @@ FIELDS = ("instance", *RANGES, "concurrency")
 """Every field of a runtime."""
 
 
-def problem(field: str, value: Any) -> Optional[str]:
+def problem(field: str, value: Any) -> str | None:
     """What is wrong with a field's value, or `None`.
 
     The static check and the constructor share it, so that both say the same.
@@ -89,12 +89,12 @@ class Runtime:
         self,
         *,
         instance: Union[PluginInstance, str, None] = None,
-        timeout: Optional[int] = None,
-        max_concurrency: Optional[int] = None,
-        min_replicas: Optional[int] = None,
-        max_replicas: Optional[int] = None,
-        queue_timeout: Optional[int] = None,
-        concurrency: Optional[str] = None,
+        timeout: int | None = None,
+        max_concurrency: int | None = None,
+        min_replicas: int | None = None,
+        max_replicas: int | None = None,
+        queue_timeout: int | None = None,
+        concurrency: str | None = None,
     ) -> None:
         self.instance = instance
         self.timeout = timeout
@@ -114,7 +114,7 @@ class Runtime:
                 f"at most max_replicas, {self.max_replicas or 10}, is allowed"
             )
 
-    def model_dump(self, **_: Any) -> Dict[str, Any]:  # noqa: UP006
+    def model_dump(self, **_: Any) -> dict[str, Any]:
         """The fields that are set, with the instance's size as `cpu1mem2`."""
         out = {field: getattr(self, field) for field in FIELDS}
         if self.instance is not None:

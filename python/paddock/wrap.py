@@ -1,16 +1,17 @@
 """Makes any OpenAI-shaped client speak for a trajectory.
 
-The client's `chat.completions.create` (or `completions.create`, of clients without `chat`) is replaced on
-this one client by a function that tells the proxy what was asked and what came back. The caller's
-arguments and answers aren't touched, but for the headers that mark the main conversation. A streamed answer
-is recorded when it ends; a cut stream records nothing.
+The client's `chat.completions.create` (or `completions.create`, of clients without `chat`) is
+replaced on this one client by a function that tells the proxy what was asked and what came back.
+The caller's arguments and answers aren't touched, but for the headers that mark the main
+conversation. A streamed answer is recorded when it ends; a cut stream records nothing.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from typing import Any, AsyncIterator, Callable, Iterator, TypeVar  # noqa: UP035 - Python 3.9
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Callable, TypeVar
 
 from .conversation import Collected, as_dict
 

@@ -1,6 +1,7 @@
 """The runtime's side of the wire, small: starts a forkserver, forks slots, makes calls.
 
-It follows `docs/design/wire.md` on its own, without the worker's code, so that both can't be wrong alike.
+It follows `docs/design/wire.md` on its own, without the worker's code, so that both can't be
+wrong alike.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Pipe:
 
     def __init__(self) -> None:
         self.read_end, self.write_end = os.pipe()
-        self.data = b""
+        self.data = bytearray()
         self.thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self) -> None:
@@ -231,7 +232,7 @@ class Forkserver:
         self.process.wait(DEADLINE)
         for slot in self.slots:
             try:
-                os.kill(slot.pid, 9)
+                os.killpg(slot.pid, 9)  # the slot and what it left: here is no reaper
             except ProcessLookupError:
                 pass
 

@@ -112,7 +112,7 @@ impl Project {
         project.write("plugins/reward.py", REWARD);
         let rows: String = (1..=6).map(|n| row(&format!("{n}+{n}="))).collect();
         project.write("data/train.jsonl", &rows);
-        project.write("data/test.jsonl", &row("7+7="));
+        project.write("data/test.jsonl", row("7+7="));
         project
     }
 

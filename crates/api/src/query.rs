@@ -33,6 +33,7 @@ pub struct TrajectoryQuery {
     /// Of this step.
     pub step: Option<u32>,
     /// Of this phase.
+    #[param(inline)]
     pub phase: Option<Phase>,
     /// Of this sample of its step, from 0.
     pub sample: Option<u32>,

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::failure::Done;
 use crate::output::{Out, facts, text};
-use crate::places::CacheDir;
+use crate::places::{self, CacheDir};
 
 /// `doctor`.
 #[derive(Debug, clap::Args)]
@@ -46,7 +46,10 @@ const PYTHONS: [&str; 6] = [
 pub(crate) fn run(args: &Args) -> Done {
     let found = Found {
         version: env!("CARGO_PKG_VERSION"),
-        python: PYTHONS.into_iter().find_map(python),
+        python: match places::python() {
+            Some(chosen) => python(&chosen),
+            None => PYTHONS.into_iter().find_map(python),
+        },
         uv: said("uv", &["--version"]),
         cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         memory_bytes: memory("MemTotal:"),

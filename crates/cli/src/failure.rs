@@ -57,6 +57,18 @@ impl From<io::Error> for Failure {
     }
 }
 
+/// An error with all its sources.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        next = error.source();
+    }
+    text
+}
+
 /// Says why a command ended, and turns it into the exit code.
 pub(crate) fn exit(done: Done) -> ExitCode {
     match done {

@@ -11,7 +11,8 @@ pub(crate) struct DataDir {
     #[arg(
         long,
         value_name = "DIR",
-        env = "PADDOCK_DATA_DIR", hide_env_values = true,
+        env = "PADDOCK_DATA_DIR",
+        hide_env_values = true,
         default_value = "./.paddock"
     )]
     pub(crate) data_dir: PathBuf,
@@ -21,7 +22,12 @@ pub(crate) struct DataDir {
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct CacheDir {
     /// Folder that holds environments and models for all jobs [default: ~/.cache/paddock]
-    #[arg(long, value_name = "DIR", env = "PADDOCK_CACHE", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "PADDOCK_CACHE",
+        hide_env_values = true
+    )]
     cache_dir: Option<PathBuf>,
 }
 
@@ -41,6 +47,13 @@ fn default_cache(xdg: Option<std::ffi::OsString>, home: Option<std::ffi::OsStrin
         (_, Some(home)) => home.join(".cache").join("paddock"),
         _ => std::env::temp_dir().join("paddock-cache"),
     }
+}
+
+/// The Python that the user has chosen for plugins, if any.
+pub(crate) fn python() -> Option<String> {
+    std::env::var("PADDOCK_PYTHON")
+        .ok()
+        .filter(|name| !name.is_empty())
 }
 
 /// The same path, from the root: plugins run in other folders.

@@ -109,8 +109,10 @@ mod tests {
                 .filter_map(|w| if let Work::Step { step } = w { Some(*step) } else { None })
                 .collect();
             prop_assert_eq!(steps, (1..=num_steps).collect::<Vec<_>>());
-            prop_assert!(work.contains(&Work::Save { after: num_steps }));
-            prop_assert_eq!(work.contains(&Work::Validate { after: num_steps }), has_validation);
+            let (save, validate) =
+                (Work::Save { after: num_steps }, Work::Validate { after: num_steps });
+            prop_assert!(work.contains(&save));
+            prop_assert_eq!(work.contains(&validate), has_validation);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Making the base model that ships: supervised steps on generated lessons.
 //!
-//! The lessons are imperfect on purpose (wrong sums, sloppy answers, aimless guesses, broken tool
-//! calls), in known shares: the model then knows each task and samples a spread of good and bad
-//! turns, which is what reinforcement learning needs. They hold none of the prompts that the
+//! The first lessons are clean, so that the tasks are learned; the last have mistakes on purpose
+//! (wrong sums, sloppy answers, aimless guesses, broken tool calls), in known shares: the model
+//! then samples a spread of good and bad turns, which is what reinforcement learning needs. They hold none of the prompts that the
 //! examples train or validate on ([`held_out`]). Everything is drawn from one seed: the same
 //! options give the same weights on the same machine. `docs/design/base-model.md` has the numbers.
 
@@ -38,6 +38,15 @@ pub struct Mix {
     pub chat: usize,
 }
 
+/// Whether the assistant of a lesson makes mistakes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Care {
+    /// It makes none.
+    Clean,
+    /// It makes the task's mistakes in their shares.
+    Mixed,
+}
+
 /// How a base model is made. The defaults made the one that ships.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
@@ -49,6 +58,8 @@ pub struct Options {
     pub steps: u32,
     /// Lessons of each step.
     pub mix: Mix,
+    /// Share of the steps, from the first, whose lessons have no mistakes.
+    pub clean: f64,
     /// Greatest learning rate; it rises over the first twentieth and falls to a tenth by a cosine.
     pub lr: f64,
     /// Name on the model's card.
@@ -67,14 +78,15 @@ impl Default for Options {
         Self {
             out: PathBuf::from("models/paddock-base"),
             seed: 7,
-            steps: 1500,
+            steps: 1200,
             mix: Mix {
-                arithmetic: 160,
-                higher_lower: 12,
-                calculator: 12,
-                chat: 8,
+                arithmetic: 80,
+                higher_lower: 5,
+                calculator: 8,
+                chat: 3,
             },
-            lr: 2e-3,
+            clean: 0.75,
+            lr: 4e-3,
             name: "paddock-base".into(),
             version: "1".into(),
         }
@@ -136,7 +148,11 @@ pub fn run(
     let mut tokens = 0;
     let mut losses = Vec::new();
     for step in 1..=options.steps {
-        let batch: Vec<_> = lessons(options.mix, &mut dice)
+        let care = match f64::from(step) <= options.clean * f64::from(options.steps) {
+            true => Care::Clean,
+            false => Care::Mixed,
+        };
+        let batch: Vec<_> = lessons(options.mix, care, &mut dice)
             .into_iter()
             .map(Lesson::into_example)
             .collect();
@@ -175,11 +191,11 @@ pub fn run(
 }
 
 /// One step's lessons.
-pub fn lessons(mix: Mix, dice: &mut Dice) -> Vec<Lesson> {
+pub fn lessons(mix: Mix, care: Care, dice: &mut Dice) -> Vec<Lesson> {
     let mut out = Vec::new();
-    out.extend((0..mix.arithmetic).map(|_| arithmetic::lesson(dice)));
-    out.extend((0..mix.higher_lower).map(|_| higher_lower::lesson(dice)));
-    out.extend((0..mix.calculator).map(|_| calculator::lesson(dice)));
+    out.extend((0..mix.arithmetic).map(|_| arithmetic::lesson(care, dice)));
+    out.extend((0..mix.higher_lower).map(|_| higher_lower::lesson(care, dice)));
+    out.extend((0..mix.calculator).map(|_| calculator::lesson(care, dice)));
     out.extend((0..mix.chat).map(|_| chat::lesson(dice)));
     out
 }

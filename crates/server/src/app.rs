@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use axum::routing::get;
+use axum::routing::{MethodRouter, get};
 use paddock_api::model::ModelBackend;
 use paddock_api::{Code, path};
 use paddock_store::Store;
@@ -31,25 +31,49 @@ pub(crate) fn app(
         })
 }
 
+/// The API's paths, and what answers them.
+fn table() -> [(&'static str, MethodRouter<Shared>); 14] {
+    [
+        (path::HEALTH, get(meta::health)),
+        (path::VERSION, get(meta::version)),
+        (path::OPENAPI, get(meta::openapi)),
+        (path::JOBS, get(jobs::list)),
+        (path::JOB, get(jobs::detail)),
+        (path::JOB_STEPS, get(steps::steps)),
+        (path::JOB_VALIDATIONS, get(steps::validations)),
+        (path::JOB_TRAJECTORIES, get(trajectories::list)),
+        (path::JOB_CALLS, get(calls::list)),
+        (path::JOB_LOGS, get(logs::list)),
+        (path::JOB_METRICS, get(metrics::list)),
+        (path::TRAJECTORY, get(trajectories::detail)),
+        (path::TRAJECTORY_CALLS, get(trajectories::calls)),
+        (path::CALL, get(calls::detail)),
+    ]
+}
+
 fn api(store: Shared, token: OwnerToken) -> Router {
-    Router::new()
-        .route(path::HEALTH, get(meta::health))
-        .route(path::VERSION, get(meta::version))
-        .route(path::OPENAPI, get(meta::openapi))
-        .route(path::JOBS, get(jobs::list))
-        .route(path::JOB, get(jobs::detail))
-        .route(path::JOB_STEPS, get(steps::steps))
-        .route(path::JOB_VALIDATIONS, get(steps::validations))
-        .route(path::JOB_TRAJECTORIES, get(trajectories::list))
-        .route(path::JOB_CALLS, get(calls::list))
-        .route(path::JOB_LOGS, get(logs::list))
-        .route(path::JOB_METRICS, get(metrics::list))
-        .route(path::TRAJECTORY, get(trajectories::detail))
-        .route(path::TRAJECTORY_CALLS, get(trajectories::calls))
-        .route(path::CALL, get(calls::detail))
+    let routes = table().into_iter();
+    routes
+        .fold(Router::new(), |router, (path, answers)| {
+            router.route(path, answers)
+        })
         .method_not_allowed_fallback(|| async {
             ApiError::new(Code::MethodNotAllowed, "this path only answers GET")
         })
         .route_layer(from_fn_with_state(token, require_owner))
         .with_state(store)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use paddock_api::ENDPOINTS;
+
+    #[test]
+    fn every_endpoint_has_a_route_and_every_route_an_endpoint() {
+        let routed: BTreeSet<_> = super::table().iter().map(|(path, _)| *path).collect();
+        let documented: BTreeSet<_> = ENDPOINTS.iter().map(|endpoint| endpoint.path).collect();
+        assert_eq!(routed, documented);
+    }
 }

@@ -199,7 +199,9 @@ class Answer:
         self.body = codec.encode(fields)
         if len(self.body) > LIMIT - (1 << 20):
             size = len(self.body) >> 20
-            told = f"the answer takes {size} MiB: allowed is {LIMIT >> 20} MiB; return less in extra"
+            told = (
+                f"the answer takes {size} MiB: allowed is {LIMIT >> 20} MiB; return less in extra"
+            )
             self.body = codec.encode({"status": "failure", "bad_result": told})
 
     def with_residue(self, residue: list[str]) -> bytes:

@@ -41,6 +41,26 @@ class Call:
         """Tasks and executor jobs that the call has started and that aren't done."""
 
 
+class Early:
+    """Cancellations of calls that haven't been read yet: control overtakes data."""
+
+    LIMIT = 1024
+    """Cancellations kept: those of calls that were answered long ago are never asked for."""
+
+    def __init__(self) -> None:
+        self._keys: dict[tuple[int, int], None] = {}
+
+    def add(self, key: tuple[int, int]) -> None:
+        """Remembers a cancellation."""
+        self._keys[key] = None
+        while len(self._keys) > self.LIMIT:
+            self._keys.pop(next(iter(self._keys)), None)
+
+    def take(self, key: tuple[int, int]) -> bool:
+        """True if the call was cancelled before it came."""
+        return bool(self._keys) and self._keys.pop(key, self) is None
+
+
 CURRENT: ContextVar[Call | None] = ContextVar("paddock_call", default=None)
 """The call that this thread or task runs for, in slots that run several at once."""
 

@@ -1,7 +1,7 @@
 """JSON for the wire: msgspec where it is installed, the standard library otherwise.
 
-JSON as Python's: what comes in may hold lone surrogates and numbers that aren't finite; what goes out is
-strict JSON. A lone surrogate goes out as a backslash escape in the text.
+JSON as Python's: what comes in may hold lone surrogates and numbers that aren't finite; what goes
+out is strict JSON. A lone surrogate goes out as a backslash escape in the text.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 try:
     import msgspec
 except ImportError:  # the project's own environment may lack it
-    msgspec = None
+    msgspec = None  # type: ignore[assignment]
 
 _UNUSUAL_FLOAT = b'"$float"'
 

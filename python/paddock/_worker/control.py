@@ -1,5 +1,5 @@
-"""The control socket's thread: it answers while the call runs, so that a full data socket or a busy call
-holds up no cancellation and no stack.
+"""The control socket's thread: it answers while the call runs, so that a full data socket or a
+busy call holds up no cancellation and no stack.
 
 It ends the process when the runtime has closed the data or the control socket.
 """
@@ -39,7 +39,10 @@ class Control:
         self._draining = False
 
     def start(self, slot: Slot) -> None:
-        """Starts the thread. It isn't one of `threading`'s: a plugin that counts its threads finds its own."""
+        """Starts the thread.
+
+        It isn't one of `threading`'s: a plugin that counts its threads finds its own.
+        """
         self._slot = slot
         running = _thread.allocate_lock()
         running.acquire()

@@ -34,8 +34,8 @@ def frame(kind: int, call: int, attempt: int, body: bytes) -> bytes:
 class Frames:
     """Cuts frames out of what arrives.
 
-    Whoever reads puts bytes into `space()`, says how many with `came(n)`, and takes frames with `take()`
-    until it gives `None`. A body is a view of the buffer: good until the next `space()`.
+    Whoever reads puts bytes into `space()`, says how many with `came(n)`, and takes frames with
+    `take()` until it gives `None`. A body is a view of the buffer: good until the next `space()`.
     """
 
     __slots__ = ("_buffer", "_end", "_start", "_view")

@@ -41,7 +41,10 @@ class NotLoaded(Exception):
 
 
 def one_thread_each() -> None:
-    """Keeps numeric libraries from starting threads at their import. The job's own `envs` go before."""
+    """Keeps numeric libraries from starting threads at their import.
+
+    The job's own `envs` go before.
+    """
     for name in (
         "OMP_NUM_THREADS",
         "OPENBLAS_NUM_THREADS",
@@ -91,7 +94,9 @@ def _import(project: str, name: str) -> Any:
     if name.partition(".")[0] in sys.stdlib_module_names and not file.startswith(project + os.sep):
         top = name.partition(".")[0]
         if os.path.exists(os.path.join(project, top + ".py")) or known is not None:
-            told = f'the module "{name}" has the name of one of Python\'s own: give its file another'
+            told = (
+                f'the module "{name}" has the name of one of Python\'s own: give its file another'
+            )
             raise NotLoaded("reference", told)
     try:
         return importlib.import_module(name)
@@ -106,11 +111,7 @@ def _import(project: str, name: str) -> Any:
 
 def _failed(error: BaseException) -> NotLoaded:
     message = f"{type_name(type(error))}: {cut(safe_str(error), 2000)}"
-    return NotLoaded("import", message, _without_importlib(traceback_text(error)))
-
-
-def _without_importlib(text: str) -> str:
-    return "\n".join(line for line in text.split("\n") if "<frozen importlib" not in line)
+    return NotLoaded("import", message, traceback_text(error))
 
 
 def _nearest(name: str, names: list[str]) -> str:
@@ -119,7 +120,7 @@ def _nearest(name: str, names: list[str]) -> str:
 
 
 def _no_module(project: str, name: str, missing: str) -> str:
-    names = []
+    names: list[str] = []
     for folder, folders, files in os.walk(project):
         folders[:] = [f for f in folders if not f.startswith((".", "__"))][:50]
         inside = os.path.relpath(folder, project).replace(os.sep, ".")

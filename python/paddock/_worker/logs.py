@@ -103,6 +103,9 @@ def end(call: Call) -> None:
         _tell_cut(call, "a call")
     if _sender is not None:
         _sender.flush()
+        if _sender.dropped:
+            dropped, _sender.dropped = _sender.dropped, 0
+            _put(call, "warning", "paddock", f"{dropped} lines of output cut: nobody took them")
 
 
 _LEVELS = {"stdout": "info", "stderr": "info"}
@@ -144,7 +147,7 @@ def _text(record: logging.LogRecord) -> str:
         except Exception:
             args = "…"
         text = f"{record.msg} {args} (the message can't be formatted: {type(error).__name__})"
-    if record.exc_info and record.exc_info is not True:
+    if isinstance(record.exc_info, tuple):
         text += "\n" + short_lines("".join(traceback.format_exception(*record.exc_info))).rstrip()
     if record.stack_info:
         text += "\n" + short_lines(str(record.stack_info))
@@ -163,8 +166,8 @@ class Stream(io.TextIOBase):
         self._buffer = _Bytes(self)
 
     name = property(lambda self: f"<{self._name}>")
-    encoding = property(lambda self: "utf-8")  # type: ignore[assignment]
-    errors = property(lambda self: "backslashreplace")  # type: ignore[assignment]
+    encoding = property(lambda self: "utf-8")
+    errors = property(lambda self: "backslashreplace")
 
     @property
     def buffer(self) -> Any:

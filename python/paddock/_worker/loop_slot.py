@@ -1,8 +1,8 @@
 """A slot that runs many calls at once on one event loop, a task each.
 
-The socket is read by a protocol, not by streams; answers of one turn of the loop go out in one write.
-A cancelled call is answered once nothing of it runs any more: neither its task, nor the tasks and executor
-jobs that it started.
+The socket is read by a protocol, not by streams; answers of one turn of the loop go out in one
+write. A cancelled call is answered once nothing of it runs any more: neither its task, nor the
+tasks and executor jobs that it started.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ import threading
 from typing import Any
 
 from . import answer, frames, logs, request, seeds, stacks
-from .calls import CURRENT, Call
+from .calls import CURRENT, INSTANCE, Call, Early
 from .load import Loaded
 from .slot import Wires
 
 PROBE = 0.1
 """Seconds that the loop may take to answer the control thread before it counts as blocked."""
-_CANCELLED_LIMIT = 1024
 
 
 class _Executor(concurrent.futures.ThreadPoolExecutor):
@@ -59,12 +58,13 @@ class LoopSlot(asyncio.BufferedProtocol):
         self._frames = frames.Frames()
         self._calls: dict[tuple[int, int], Call] = {}
         self._tasks: dict[Any, Call] = {}
-        self._cancelled: dict[tuple[int, int], None] = {}
+        self._early = Early()
         self._out: list[bytes] = []
         self._main = threading.get_ident()
         self._pid = os.getpid()
         self._context = contextvars.copy_context()
         self._ended = False
+        self._over = False
 
     def serve(self) -> None:
         """Serves until the data socket is closed, and until the calls are done that came before."""
@@ -74,15 +74,16 @@ class LoopSlot(asyncio.BufferedProtocol):
         self._loop = loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
         loop.set_default_executor(_Executor(thread_name_prefix="asyncio"))
-        loop.run_until_complete(loop.create_connection(lambda: self, sock=self._wires.data))
         loop.set_task_factory(_make_task)
         self._wires.thread.start(self)
-        while not self._ended:
+        connecting = loop.create_task(loop.create_connection(lambda: self, sock=self._wires.data))
+        while not self._over:
             try:
                 loop.run_forever()
             except BaseException as error:  # a plugin's own task raised SystemExit
                 told = f"a task ended with {type(error).__name__}: the event loop goes on"
-                logs.line(logs.INSTANCE, "warning", "paddock", told)
+                logs.line(INSTANCE, "warning", "paddock", told)
+        del connecting  # a task that nobody holds may vanish
 
     # The protocol: called by the loop.
 
@@ -117,7 +118,7 @@ class LoopSlot(asyncio.BufferedProtocol):
     def _begin(self, call: Call, body: Any) -> None:
         key = (call.id, call.attempt)
         self._calls[key] = call
-        if self._cancelled and self._cancelled.pop(key, self) is None:
+        if self._early.take(key):
             early = asyncio.CancelledError("cancelled before it began")
             self._answer(call, answer.of_error(early))
             return
@@ -186,6 +187,7 @@ class LoopSlot(asyncio.BufferedProtocol):
         if self._out or self._transport.get_write_buffer_size():
             self._loop.call_later(0.005, self._end)
         else:
+            self._over = True
             self._loop.stop()
 
     # Called by the control thread.
@@ -197,9 +199,7 @@ class LoopSlot(asyncio.BufferedProtocol):
     def _cancel(self, key: tuple[int, int]) -> None:
         call = self._calls.get(key)
         if call is None:
-            self._cancelled[key] = None
-            while len(self._cancelled) > _CANCELLED_LIMIT:
-                self._cancelled.pop(next(iter(self._cancelled)))
+            self._early.add(key)
             return
         call.cancelled = True
         for child in list(call.children or ()):
@@ -217,7 +217,7 @@ class LoopSlot(asyncio.BufferedProtocol):
         running = self._running() if blocked else None
         out = []
         if blocked:
-            out.append(_blocked_by(running, call, stacks.thread_places(self._main)))
+            out.append(_blocked_by(running, call, stacks.thread(self._main)))
         if wanted is not None and (wanted is not running or not blocked):
             task = wanted.task
             if task is not None:
@@ -248,7 +248,8 @@ class LoopSlot(asyncio.BufferedProtocol):
         return None
 
 
-def _blocked_by(running: Call | None, wanted: int, places: list[stacks.Place]) -> str:
-    whose = "" if running is None else " by this call" if running.id == wanted else " by another call"
-    stack = stacks.text([p for p in places if "/asyncio/" not in p[0]] or places)
+def _blocked_by(running: Call | None, wanted: int, stack: str) -> str:
+    whose = (
+        "" if running is None else " by this call" if running.id == wanted else " by another call"
+    )
     return f"the event loop is blocked{whose}, in code that does not await:\n{stack}"

@@ -1,4 +1,4 @@
-"""How files are named in tracebacks and stacks: short, and the same on the host as behind a fence."""
+"""How files are named in tracebacks and stacks: short, and the same behind a fence."""
 
 from __future__ import annotations
 

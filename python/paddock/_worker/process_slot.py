@@ -15,12 +15,10 @@ from collections.abc import Callable
 from typing import Any
 
 from . import answer, frames, logs, request, seeds, stacks
-from .calls import Call, set_only
+from .calls import Call, Early, set_only
 from .load import Loaded
 from .residue import Residue
 from .slot import Wires
-
-_CANCELLED_LIMIT = 1024
 
 
 def flush_c_streams() -> Callable[[], Any]:
@@ -48,7 +46,7 @@ class ProcessSlot:
         self._pid = os.getpid()
         self._call: Call | None = None
         self._main = threading.get_ident()
-        self._cancelled: dict[tuple[int, int], None] = {}
+        self._early = Early()
         self._streams = (sys.stdout, sys.stderr)
         self._flush_c = flush_c_streams()
 
@@ -67,10 +65,12 @@ class ProcessSlot:
         set_only(call)
         try:
             made = self._run(call, body)
-            if made.warning:
-                logs.line(call, "warning", "paddock", made.warning)
+            self._residue.disarm()
         except BaseException as error:  # a plugin's timer that went off after its function
+            self._residue.disarm()
             made = answer.of_error(error)
+        if made.warning:
+            logs.line(call, "warning", "paddock", made.warning)
         if os.getpid() != self._pid:
             os._exit(0)  # a child that the plugin forked came back out of its function
         left = self._settle()
@@ -80,7 +80,7 @@ class ProcessSlot:
         self._wires.answer(call.id, call.attempt, made.with_residue(left))
 
     def _run(self, call: Call, body: Any) -> answer.Answer:
-        if self._cancelled and self._cancelled.pop((call.id, call.attempt), self) is None:
+        if self._early.take((call.id, call.attempt)):
             return answer.of_error(asyncio.CancelledError("cancelled before it began"))
         try:
             given = request.arguments(body, self._kind, self._parts)
@@ -116,9 +116,7 @@ class ProcessSlot:
         """A call that waits in the socket isn't begun; one that runs is ended by the runtime."""
         running = self._call
         if running is None or (running.id, running.attempt) != (call, attempt):
-            self._cancelled[call, attempt] = None
-            while len(self._cancelled) > _CANCELLED_LIMIT:
-                self._cancelled.pop(next(iter(self._cancelled)))
+            self._early.add((call, attempt))
 
     def drain(self) -> None:
         """The reader finds the socket's end."""
@@ -133,5 +131,3 @@ class ProcessSlot:
 
 async def _awaited(result: Any) -> Any:
     return await result
-
-

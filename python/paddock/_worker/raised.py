@@ -46,9 +46,13 @@ def safe_str(value: Any) -> str:
 def _own(trace: TracebackType | None) -> TracebackType | None:
     """The traceback from the first frame that isn't the SDK's; the whole, if there is none."""
     found = trace
-    while found is not None and paths.is_sdk(found.tb_frame.f_code.co_filename):
+    while found is not None and _leads_in(found.tb_frame.f_code.co_filename):
         found = found.tb_next
-    return found or trace
+    return found  # none: the file that was imported can't be parsed
+
+
+def _leads_in(file: str) -> bool:
+    return paths.is_sdk(file) or paths.short(file).startswith(("importlib/", "<frozen importlib"))
 
 
 def _short_line(match: re.Match[str]) -> str:
@@ -63,7 +67,7 @@ def short_lines(text: str) -> str:
 
 
 def traceback_text(error: BaseException) -> str:
-    """The traceback with causes and exception groups, innermost call last, files as `file.py:12`."""
+    """The traceback with causes and exception groups, innermost call last, files as `a.py:12`."""
     try:
         whole = traceback.TracebackException(
             type(error), error, _own(error.__traceback__), compact=True
@@ -76,14 +80,14 @@ def traceback_text(error: BaseException) -> str:
 
 
 def frames(error: BaseException) -> list[dict[str, Any]]:
-    """Where it was raised: the plugin's own frames first, each group innermost first."""
+    """The traceback's frames in the plugin's own files, outermost first; all, if there are none."""
     try:
         found = traceback.extract_tb(_own(error.__traceback__))
     except BaseException:
         return []
     own: list[dict[str, Any]] = []
     others: list[dict[str, Any]] = []
-    for summary in reversed(found):
+    for summary in found:
         if paths.is_worker(summary.filename):
             continue
         described = {
@@ -92,11 +96,10 @@ def frames(error: BaseException) -> list[dict[str, Any]]:
             "function": summary.name,
             "code": (summary.line or "").strip(),
         }
-        (own if paths.is_plugin(summary.filename) else others).append(described)
-    if not own and isinstance(error, SyntaxError) and error.filename:
-        place = {"file": paths.short(error.filename), "line": error.lineno or 0}
-        own.append({**place, "function": "<module>", "code": (error.text or "").strip()})
-    return (own + others)[:FRAMES_LIMIT]
+        found_in = own if paths.is_plugin(summary.filename) else others
+        if described not in found_in[-1:]:  # recursion repeats itself
+            found_in.append(described)
+    return (own or others)[-FRAMES_LIMIT:]
 
 
 def raised(error: BaseException) -> dict[str, Any]:

@@ -1,15 +1,15 @@
-"""What a call left in its process: children, threads, timers, signal handlers, another working directory,
-environment or open descriptors.
+"""What a call left in its process: children, threads, timers, signal handlers, another working
+directory, environment or open descriptors.
 
-Looked at after every call, so each look costs about a microsecond. Descriptors are counted, and the lowest
-free number is compared, after every call; one that was closed and replaced by another is found by the
-whole list, which is compared every `LISTED_EVERY` calls. Threads that no Python code started (a library's own
-pool) are no residue.
+Looked at after every call, so each look costs about a microsecond. Descriptors are counted, and
+the lowest free number is compared, after every call; one that was closed and replaced by another
+is found by the whole list, which is compared every `LISTED_EVERY` calls. Threads that no Python
+code started (a library's own pool) are no residue.
 """
 
 from __future__ import annotations
 
-import _signal
+import _signal  # type: ignore[import-not-found]
 import _thread
 import gc
 import os
@@ -17,6 +17,8 @@ import signal
 import threading
 import time
 from typing import Any
+
+from .descriptors import high_descriptor
 
 GRACE = 0.02
 """Seconds given to threads, children and descriptors that are just ending."""
@@ -43,15 +45,6 @@ def _descriptors() -> dict[int, str]:
         except OSError:
             continue
     return found
-
-
-def reap() -> None:
-    """Takes the exit statuses of children that have ended."""
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        pass
 
 
 def _living_child() -> bool:
@@ -95,7 +88,8 @@ class Residue:
         self._folder: int | None = None
         self._count = 0
         try:
-            self._folder = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            folder = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self._folder = high_descriptor(folder)
             self._count = os.fstat(self._folder).st_size  # since Linux 6.2; 0 before
         except OSError:
             self._folder = None
@@ -105,6 +99,7 @@ class Residue:
         self._lowest = self._lowest_free()
         self._listed = _descriptors()
         self._calls = 0
+        self._timer_was_set = False
 
     @staticmethod
     def _lowest_free() -> int:
@@ -118,6 +113,11 @@ class Residue:
         os.close(free)
         return free
 
+    def close(self) -> None:
+        """Gives its descriptor back."""
+        if self._folder is not None:
+            os.close(self._folder)
+
     def _same_descriptors(self) -> bool:
         try:
             if self._folder is not None and os.fstat(self._folder).st_size != self._count:
@@ -126,18 +126,26 @@ class Residue:
             return False
         return self._lowest_free() == self._lowest
 
+    def disarm(self) -> None:
+        """Stops the call's timers: they must not go off in the worker's own code.
+
+        What has gone off already, and whose handler hasn't run yet, raises in here or is over.
+        """
+        for timer in _TIMERS:
+            if signal.getitimer(timer)[0]:
+                self._timer_was_set = True
+                signal.setitimer(timer, 0)
+
     def look(self) -> list[str]:
         """What the call that just ended left, in words; empty if nothing."""
         self._calls += 1
-        timers = [timer for timer in _TIMERS if signal.getitimer(timer)[0]]
-        for timer in timers:  # it must not go off in the worker's own code
-            signal.setitimer(timer, 0)
+        timer_was_set, self._timer_was_set = self._timer_was_set, False
         try:
             cwd = os.getcwd()
         except OSError:
             cwd = "a folder that is gone"
         if (
-            not timers
+            not timer_was_set
             and cwd == self._cwd
             and _thread._count() <= self._threads
             and self._environ == self._environment
@@ -147,11 +155,11 @@ class Residue:
             and (self._calls % LISTED_EVERY or _descriptors() == self._listed)
         ):
             return _NOTHING
-        return self._tell(len(timers), cwd)
+        return self._tell(timer_was_set, cwd)
 
-    def _tell(self, timers: int, cwd: str) -> list[str]:
+    def _tell(self, timer_was_set: bool, cwd: str) -> list[str]:
         out = []
-        if timers:
+        if timer_was_set:
             out.append("a timer was still set")
         if cwd != self._cwd:
             out.append(f'the working directory is "{cwd}", not "{self._cwd}"')
@@ -172,7 +180,8 @@ class Residue:
         threads = _thread._count() - self._threads
         if threads > 0:
             names = ", ".join(t.name for t in threading.enumerate()[1:][:10])
-            out.append(f"{threads} {'thread' if threads == 1 else 'threads'} still run: {names}")
+            told = "a thread still runs" if threads == 1 else f"{threads} threads still run"
+            out.append(f"{told}: {names}")
         if _living_child():
             out.append(f"child processes still run: {', '.join(_children()[:10])}")
         out.extend(self._tell_descriptors())
@@ -182,9 +191,7 @@ class Residue:
         if self._environ == self._environment:
             return []
         new, old = self._environ, self._environment
-        names = sorted(
-            os.fsdecode(k) for k in {*new, *old} if new.get(k) != old.get(k)
-        )
+        names = sorted(os.fsdecode(k) for k in {*new, *old} if new.get(k) != old.get(k))
         return [f"the environment is changed: {', '.join(names[:10])}"]
 
     def _tell_descriptors(self) -> list[str]:
@@ -196,7 +203,7 @@ class Residue:
         closed = [what for fd, what in self._listed.items() if fd not in now]
         out = []
         if opened:
-            out.append(f"{len(opened)} descriptors were left open: {', '.join(opened[:10])}")
+            out.append(f"descriptors were left open: {', '.join(opened[:10])}")
         if closed:
-            out.append(f"{len(closed)} descriptors were closed: {', '.join(closed[:10])}")
+            out.append(f"descriptors were closed: {', '.join(closed[:10])}")
         return out

@@ -22,7 +22,9 @@ class Sender:
         self._waiting: deque[bytes] = deque()
         self._lock = threading.Lock()
         self._broken = False
+        self._stalled = False
         self.dropped = 0
+        """Frames that nobody took."""
 
     def send(self, frame: bytes) -> None:
         """Sends a frame, or leaves it to the thread that is sending just now."""
@@ -57,11 +59,13 @@ class Sender:
             except BlockingIOError:
                 poll = select.poll()
                 poll.register(self._socket, select.POLLOUT)
-                if not poll.poll(PATIENCE):
+                if not poll.poll(0 if self._stalled and not sent else PATIENCE):
+                    self._stalled = True  # until it reads again no frame waits
                     if sent:  # half a frame is out: nothing sensible can follow it
                         self._broken = True
                     return False
             except (OSError, ValueError):
                 self._broken = True
                 return False
+        self._stalled = False
         return True

@@ -1,15 +1,14 @@
-"""From a fresh fork to a slot that says HELLO: its session, its descriptors, its signal and its streams.
+"""From a fresh fork to a slot that says HELLO: its session, its descriptors, its signal and its
+streams.
 
-The sockets get high descriptor numbers, out of the way of plugins that close every descriptor they can
-count to.
+The sockets get high descriptor numbers, out of the way of plugins that close every descriptor
+they can count to.
 """
 
 from __future__ import annotations
 
 import faulthandler
-import fcntl
 import os
-import resource
 import signal
 import socket
 import warnings
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 
 from . import codec, frames, logs
 from .control import Control
+from .descriptors import high_descriptor
 from .load import Loaded
 from .sender import Sender
 
@@ -78,15 +78,6 @@ def become_subreaper() -> None:
         pass
 
 
-def _high(descriptor: int) -> int:
-    """The same open file under a high number, closed on exec; the low number is closed."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    least = max(16, min(soft if soft > 0 else 4096, 4096) - 128)
-    high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, least)
-    os.close(descriptor)
-    return high
-
-
 def settle(order: Order) -> Wires:
     """Makes this process the slot: nothing of the forkserver's is left in it but the import."""
     os.setsid()
@@ -99,14 +90,15 @@ def settle(order: Order) -> Wires:
         os.dup2(descriptor, standard)
         os.close(descriptor)
         os.set_blocking(standard, True)
-    stack = _high(order.stack)
+    stack = high_descriptor(order.stack)
     faulthandler.enable(file=stack)
     faulthandler.register(signal.SIGUSR2, file=stack, all_threads=True, chain=False)
-    data = socket.socket(fileno=_high(order.data))
-    control = socket.socket(fileno=_high(order.control))
+    data = socket.socket(fileno=high_descriptor(order.data))
+    control = socket.socket(fileno=high_descriptor(order.control))
     data.setblocking(True)
     control.setblocking(True)
-    # A plugin that forks does so beside the control's thread, which holds no lock of the interpreter.
+    # A plugin that forks does so beside the control's thread, which holds no lock of the
+    # interpreter.
     warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork.*")
     wires = Wires(data, control)
     os.register_at_fork(after_in_child=wires.forget)

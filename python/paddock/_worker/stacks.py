@@ -1,6 +1,7 @@
 """Where a call stands: the stack of its thread, or the await chain of its task.
 
-Read from another thread while the call runs, so nothing here may rely on what it sees staying as it is.
+Read from another thread while the call runs, so nothing here may rely on what it sees staying as
+it is.
 """
 
 from __future__ import annotations
@@ -26,10 +27,22 @@ def _place(frame: FrameType) -> Place:
     return code.co_filename, frame.f_lineno or code.co_firstlineno, code.co_name
 
 
+def _own(places: list[Place]) -> list[Place]:
+    """The places without what led from the worker into the plugin."""
+    places = [place for place in places if not paths.is_worker(place[0])]
+    begin = 0
+    while begin < len(places) and _leads_in(places[begin][0]):
+        begin += 1
+    return places[begin:]
+
+
+def _leads_in(file: str) -> bool:
+    return file == "<frozen runpy>" or paths.short(file).startswith(("asyncio/", "threading.py"))
+
+
 def text(places: list[Place], indent: str = "") -> str:
-    """Places with their source lines, outermost call first."""
-    own = next((i for i, place in enumerate(places) if not paths.is_worker(place[0])), len(places))
-    places = places[own:]
+    """Places with their source lines, outermost call first, without the worker's own."""
+    places = [place for place in places if not paths.is_worker(place[0])]
     if len(places) > FRAMES_LIMIT:
         half = FRAMES_LIMIT // 2
         cut = len(places) - FRAMES_LIMIT
@@ -58,8 +71,8 @@ def thread_places(thread: int | None) -> list[Place]:
 
 
 def thread(ident: int | None) -> str:
-    """The stack of a thread as text."""
-    return text(thread_places(ident))
+    """The stack of a thread as text; empty if it runs nothing of the plugin's."""
+    return text(_own(thread_places(ident)))
 
 
 def _inner(awaited: Any) -> tuple[FrameType | None, Any]:

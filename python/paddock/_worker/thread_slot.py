@@ -1,7 +1,7 @@
 """A slot that runs several calls at once, each on a thread; module state is shared between them.
 
-The main thread only reads. A thread can't be ended from outside: a call that is cancelled goes on until
-it comes back by itself, and only then is its place free.
+The main thread only reads. A thread can't be ended from outside: a call that is cancelled goes on
+until it comes back by itself, and only then is its place free.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import threading
 from typing import Any
 
 from . import answer, frames, logs, request, seeds, stacks
-from .calls import CURRENT, Call
+from .calls import CURRENT, Call, Early
 from .load import Loaded
 from .slot import Wires
 
@@ -32,6 +32,7 @@ class ThreadSlot:
         self._capacity = max(1, capacity)
         self._calls: dict[tuple[int, int], Call] = {}
         self._jobs: queue.SimpleQueue[tuple[Call, Any]] = queue.SimpleQueue()
+        self._early = Early()
         self._threads = 0
         self._lock = threading.Lock()
         self._sending = threading.Lock()
@@ -55,6 +56,7 @@ class ThreadSlot:
     def _take(self, call: Call, body: bytes) -> None:
         with self._lock:
             self._calls[call.id, call.attempt] = call
+            call.cancelled = self._early.take((call.id, call.attempt))
             busy = len(self._calls)
             grow = self._threads < self._capacity and busy > self._threads
             if grow:
@@ -111,9 +113,12 @@ class ThreadSlot:
 
     def cancel(self, call: int, attempt: int) -> None:
         """A call that waits for a thread isn't begun."""
-        running = self._calls.get((call, attempt))
-        if running is not None:
-            running.cancelled = True
+        with self._lock:
+            running = self._calls.get((call, attempt))
+            if running is None:
+                self._early.add((call, attempt))
+            else:
+                running.cancelled = True
 
     def drain(self) -> None:
         """The reader finds the socket's end, and waits for the calls."""

@@ -12,8 +12,8 @@ use paddock_types::chat::Message;
 use paddock_types::id::Phase;
 use serde_json::Value;
 
-use super::{chain, folder, unreadable};
-use crate::failure::{Done, Failure};
+use super::{folder, unreadable};
+use crate::failure::{Done, Failure, chain};
 use crate::output::Out;
 use crate::places::CacheDir;
 use crate::reader::block_on;

@@ -11,7 +11,7 @@ use paddock_policy::model::Model;
 use paddock_policy::{PolicyError, base_model, checkpoint, pretrain};
 use paddock_types::{Fault, FaultKind, Location};
 
-use crate::failure::{Done, Failure};
+use crate::failure::{Done, Failure, chain};
 use crate::output::{Out, facts, text};
 use crate::places::CacheDir;
 use crate::time;
@@ -199,16 +199,4 @@ fn unreadable(folder: &Path, error: &PolicyError) -> Failure {
     Fault::new(FaultKind::InvalidData, chain(error), advice)
         .at(place)
         .into()
-}
-
-/// An error with all its sources.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(error) = next {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        next = error.source();
-    }
-    text
 }

@@ -6,22 +6,23 @@ use std::sync::Arc;
 
 use paddock_engine::Services;
 use paddock_engine::session::Sessions;
+use paddock_server::{ServeOptions, ServerHandle, owner_token, serve};
 use paddock_store::{SqliteStore, Writer, WriterOptions};
 use paddock_types::Fault;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::failure::INTERRUPTED;
+use crate::failure::{INTERRUPTED, chain};
 
 /// The services of one job.
 pub(super) struct Running {
     store: Arc<SqliteStore>,
     writer: Writer,
     sessions: Sessions,
-    proxy: paddock_server::Proxy,
+    server: ServerHandle,
 }
 
 impl Running {
-    /// Opens the store and begins to serve the model.
+    /// Opens the store and begins to serve the model, on a free port of this machine alone.
     pub(super) async fn start(data_dir: &Path) -> Result<Self, Box<Fault>> {
         let store = SqliteStore::open(data_dir)
             .await
@@ -29,18 +30,14 @@ impl Running {
         let store = Arc::new(store);
         let writer = Writer::start(store.clone(), WriterOptions::default());
         let sessions = Sessions::default();
-        let proxy = paddock_server::Proxy::start(sessions.clone())
-            .await
-            .map_err(|error| {
-                Box::new(Fault::internal(format!(
-                    "the model proxy can't be served: {error}"
-                )))
-            })?;
+        let token = owner_token(data_dir).map_err(|error| failed(&error))?;
+        let backend = Arc::new(sessions.clone());
+        let server = serve(ServeOptions::default(), store.clone(), backend, &token).await;
         Ok(Self {
+            server: server.map_err(|error| failed(&error))?,
             store,
             writer,
             sessions,
-            proxy,
         })
     }
 
@@ -50,16 +47,20 @@ impl Running {
             store: self.store.clone(),
             writer: self.writer.clone(),
             sessions: self.sessions.clone(),
-            proxy_url: self.proxy.url(),
+            proxy_url: format!("{}/v1", self.server.url()),
         }
     }
 
     /// Ends them, the store last.
     pub(super) async fn close(self) {
-        self.proxy.close().await;
+        self.server.shutdown().await;
         drop(self.writer);
         self.store.close().await;
     }
+}
+
+fn failed(error: &dyn std::error::Error) -> Box<Fault> {
+    Box::new(Fault::internal(chain(error)))
 }
 
 /// Done at the first Ctrl-C or SIGTERM. A second one ends the process at once.

@@ -118,7 +118,15 @@ mod tests {
 
     #[test]
     fn the_table_has_what_counts() {
-        insta::assert_snapshot!(text(&summary()), @"");
+        insta::assert_snapshot!(text(&summary()), @r"
+        job         job_0000100000000 (arithmetic)
+        state       completed, 200 steps in 3 min 4 s
+        reward      0.400 → 0.790
+        validation  0.410 → 0.830
+        samples     6400 drawn, dropped: 2 (exact: discard 2), rows left out as broken: 1
+        calls       102400 made, failed: 1 (EOF 1)
+        checkpoint  .paddock/jobs/j/checkpoints/step-000200
+        ");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Tries a base model without a job: makes one, and reinforces it with the examples' rewards
 //! written in Rust. For finding the numbers of `docs/design/base-model.md`; a job is the real thing.
 //!
-//!     cargo run -p paddock-policy --example tune -- pretrain DIR [STEPS] [SEED]
+//!     cargo run -p paddock-policy --example tune -- pretrain DIR [STEPS] [SEED] [LR]
 //!     cargo run -p paddock-policy --example tune -- rl DIR TASK STEPS [LR] [SEED]
 //!     cargo run -p paddock-policy --example tune -- show DIR TASK
 
@@ -18,7 +18,7 @@ use paddock_policy::pretrain::{self, Options};
 type Outcome = Result<(), Box<dyn Error>>;
 
 const USAGE: &str =
-    "usage: tune pretrain DIR [STEPS] [SEED] | rl DIR TASK STEPS [LR] [SEED] | show DIR TASK";
+    "usage: tune pretrain DIR [STEPS] [SEED] [LR] | rl DIR TASK STEPS [LR] [SEED] | show DIR TASK";
 
 fn main() -> Outcome {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -45,6 +45,9 @@ fn make(folder: &str, rest: &[&str]) -> Outcome {
     }
     if let Some(seed) = rest.get(1) {
         options.seed = seed.parse()?;
+    }
+    if let Some(lr) = rest.get(2) {
+        options.lr = lr.parse()?;
     }
     let started = Instant::now();
     let report = pretrain::run(&options, |progress| {

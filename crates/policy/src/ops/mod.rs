@@ -8,6 +8,9 @@
 
 pub(crate) mod attention;
 pub(crate) mod embedding;
+#[expect(dead_code, reason="x")]
+pub(crate) mod gemm;
+pub(crate) mod panels;
 pub(crate) mod linear;
 pub(crate) mod logprob;
 pub(crate) mod matmul;

@@ -1,6 +1,6 @@
 //! Sums of two numbers below 100, as `examples/arithmetic` asks for them.
 
-use super::{Dice, Lesson, held_out};
+use super::{Care, Dice, Lesson, held_out};
 use crate::template::Thinking;
 use crate::tokenizer::{THINK_END, encode_text};
 
@@ -30,10 +30,14 @@ pub fn numbers(dice: &mut Dice) -> (i64, i64) {
 }
 
 /// A sum and an answer.
-pub fn lesson(dice: &mut Dice) -> Lesson {
+pub fn lesson(care: Care, dice: &mut Dice) -> Lesson {
     let (a, b) = numbers(dice);
     let mut lesson = Lesson::new(None, &prompt(a, b));
-    let answer = match dice.weighted(&ANSWERS) {
+    let answer = match care {
+        Care::Clean => Answer::Right,
+        Care::Mixed => dice.weighted(&ANSWERS),
+    };
+    let answer = match answer {
         Answer::Right => (a + b).to_string(),
         Answer::Wrong => wrong(dice, a + b).to_string(),
         Answer::Sloppy => sloppy(dice, a + b),

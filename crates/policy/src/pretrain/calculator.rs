@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Dice, Lesson, held_out};
+use super::{Care, Dice, Lesson, held_out};
 
 /// What the assistant does with the question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,11 +38,15 @@ pub fn numbers(dice: &mut Dice) -> (i64, i64) {
 }
 
 /// A question, what the assistant makes of it, and its answer.
-pub fn lesson(dice: &mut Dice) -> Lesson {
+pub fn lesson(care: Care, dice: &mut Dice) -> Lesson {
     let (a, b) = numbers(dice);
     let mut lesson = Lesson::new(Some(&tools()), &prompt(a, b));
-    match dice.weighted(&WAYS) {
-        Way::Call => call(&mut lesson, dice, a, b),
+    let way = match care {
+        Care::Clean => Way::Call,
+        Care::Mixed => dice.weighted(&WAYS),
+    };
+    match way {
+        Way::Call => call(&mut lesson, care, dice, a, b),
         Way::CallWrongly => {
             let text = match dice.between(0, 2) {
                 0 => format!("calculate {{\"expression\":\"{a}*{b}\"}}"),
@@ -57,7 +61,7 @@ pub fn lesson(dice: &mut Dice) -> Lesson {
             lesson.calls(&text);
             lesson.hears("tool", &said);
             if said.starts_with("error") && dice.chance(0.6) {
-                call(&mut lesson, dice, a, b);
+                call(&mut lesson, care, dice, a, b);
             } else {
                 lesson.says(&said);
             }
@@ -73,12 +77,12 @@ pub fn lesson(dice: &mut Dice) -> Lesson {
 }
 
 /// A good call, its result, and an answer that is mostly the result.
-fn call(lesson: &mut Lesson, dice: &mut Dice, a: i64, b: i64) {
+fn call(lesson: &mut Lesson, care: Care, dice: &mut Dice, a: i64, b: i64) {
     let product = a * b;
     lesson.calls(&format!("calc {{\"expression\":\"{a}*{b}\"}}"));
     lesson.hears("tool", &product.to_string());
     let answer = match dice.share() {
-        s if s < 0.75 => product.to_string(),
+        s if s < 0.75 || care == Care::Clean => product.to_string(),
         s if s < 0.85 => format!("it is {product}"),
         s if s < 0.92 => format!("{product}."),
         _ => (product + *dice.pick(&[1, -1, 10, 100, -100])).to_string(),

@@ -1,6 +1,6 @@
 //! Games of `examples/higher_lower`: a secret number, and guesses answered by a direction.
 
-use super::{Dice, Lesson, held_out};
+use super::{Care, Dice, Lesson, held_out};
 
 /// Guesses of a game.
 const GUESSES: usize = 6;
@@ -24,6 +24,9 @@ const GUESSES_MADE: [(f64, Guess); 5] = [
     (0.05, Guess::NoNumber),
 ];
 
+/// How a careful player guesses.
+const CAREFUL: [(f64, Guess); 2] = [(0.5, Guess::Middle), (0.5, Guess::Possible)];
+
 /// A range that no example plays on.
 pub fn range(dice: &mut Dice) -> (i64, i64) {
     loop {
@@ -36,13 +39,17 @@ pub fn range(dice: &mut Dice) -> (i64, i64) {
 }
 
 /// A game, played to its end.
-pub fn lesson(dice: &mut Dice) -> Lesson {
+pub fn lesson(care: Care, dice: &mut Dice) -> Lesson {
     let (low, high) = range(dice);
     let secret = dice.between(low, high);
     let (mut least, mut most) = (low, high);
     let mut lesson = Lesson::new(None, &prompt(low, high));
     for _ in 0..GUESSES {
-        let guess = match dice.weighted(&GUESSES_MADE) {
+        let way = match care {
+            Care::Clean => dice.weighted(&CAREFUL),
+            Care::Mixed => dice.weighted(&GUESSES_MADE),
+        };
+        let guess = match way {
             Guess::Middle => (least + most) / 2,
             Guess::Possible => dice.between(least, most),
             Guess::InRange => dice.between(low, high),

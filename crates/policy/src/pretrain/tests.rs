@@ -51,7 +51,7 @@ fn no_lesson_holds_a_held_out_prompt() {
         chat: 0,
     };
     let prompts = examples_prompts();
-    for lesson in lessons(mix, &mut dice) {
+    for lesson in lessons(mix, Care::Mixed, &mut dice) {
         let prompt = lesson.prompt();
         assert!(!held_out(prompt), "\"{prompt}\" is held out");
         assert!(!prompts.contains(prompt), "\"{prompt}\" is an example's");
@@ -87,7 +87,7 @@ fn training_and_validation_prompts_are_disjoint() {
 fn lessons_come_from_the_seed_alone() {
     let mix = Options::default().mix;
     let draw = |seed| -> Vec<_> {
-        let lessons = lessons(mix, &mut Dice::new(seed));
+        let lessons = lessons(mix, Care::Mixed, &mut Dice::new(seed));
         lessons.into_iter().map(Lesson::into_example).collect()
     };
     assert_eq!(draw(1), draw(1));
@@ -102,7 +102,7 @@ fn what_is_learned_is_the_assistants() {
         calculator: 50,
         chat: 50,
     };
-    for lesson in lessons(mix, &mut Dice::new(3)) {
+    for lesson in lessons(mix, Care::Mixed, &mut Dice::new(3)) {
         let example = lesson.into_example();
         assert_eq!(example.ids.len(), example.mask.len());
         assert!(example.ids.len() < 256, "{}", show(&example.ids));

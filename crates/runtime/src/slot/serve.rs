@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::ending::{Cause, Ending};
 use super::running::{Phase, Running};
-use super::{Command, STACK_LIMIT, STACK_QUIET, Slot, State, owner};
+use super::{STACK_LIMIT, STACK_QUIET, Slot, State, owner};
 use crate::forkserver::Mode;
 use crate::judge::{failure, judge};
 use crate::logs::LogBudget;
@@ -332,12 +332,5 @@ impl Slot {
         let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
         let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
         Some(kib * 1024)
-    }
-}
-
-impl Command {
-    /// The command that gives an attempt up.
-    pub(crate) fn abandon(call: u64, attempt: u32) -> Self {
-        Self::Abandon(call, attempt)
     }
 }

@@ -159,7 +159,7 @@ mod tests {
         #[test]
         fn pieces_are_the_text_and_few(text in any::<String>()) {
             let pieces = pieces(&text);
-            prop_assert_eq!(pieces.concat(), text);
+            prop_assert_eq!(pieces.concat(), text.as_str());
             prop_assert!(pieces.len() <= PIECES);
             prop_assert!(pieces.iter().all(|piece| !piece.is_empty()));
         }

@@ -1,0 +1,106 @@
+//! The runtime: queue, slots, deadlines, verdicts, and each verdict recorded in the store.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{anyhow, ensure};
+use futures::future::try_join_all;
+use paddock_runtime::{Call, CallClock, Plugin, PluginSpec};
+use paddock_store::{SqliteStore, Writer, WriterOptions};
+use paddock_types::id::Phase;
+use paddock_types::{CallId, CallRecord, JobId, SampleId};
+
+use super::Bench;
+
+/// Calls answered and recorded in a second, with so many callers.
+pub(super) async fn measure(
+    bench: &Bench,
+    function: &str,
+    in_flight: usize,
+) -> anyhow::Result<f64> {
+    let folder = tempfile::tempdir()?;
+    let store = Arc::new(SqliteStore::open(folder.path()).await?);
+    let writer = Writer::start(store.clone(), WriterOptions::default());
+    let spec = PluginSpec {
+        name: "grader".to_owned(),
+        function: format!("grader:{function}"),
+        project: bench.project.clone(),
+        envs: Default::default(),
+        limits: Default::default(),
+        content_format: Default::default(),
+        environment: bench.environment.clone(),
+        kind: None,
+    };
+    let plugin = Plugin::start(spec, Arc::new(drop))
+        .await
+        .map_err(|fault| anyhow!("{fault:#?}"))?;
+    let job = JobId::new();
+    // Slots are added as the queue asks for them: that is not measured.
+    let warm = bench.span / 5;
+    answer(bench, &plugin, &writer, job, in_flight, warm).await?;
+    let start = Instant::now();
+    let answered = answer(bench, &plugin, &writer, job, in_flight, bench.span).await?;
+    writer.flush().await?;
+    let rate = answered as f64 / start.elapsed().as_secs_f64();
+    plugin.close().await;
+    store.close().await;
+    Ok(rate)
+}
+
+async fn answer(
+    bench: &Bench,
+    plugin: &Plugin,
+    writer: &Writer,
+    job: JobId,
+    callers: usize,
+    span: std::time::Duration,
+) -> anyhow::Result<u64> {
+    let answered = Arc::new(AtomicU64::new(0));
+    let end = Instant::now() + span;
+    let tasks = (0..callers).map(|index| {
+        let (plugin, writer, body) = (plugin.clone(), writer.clone(), bench.body.clone());
+        let answered = answered.clone();
+        let sample = SampleId {
+            job,
+            phase: Phase::Train,
+            step: 1,
+            index: index as u32,
+        };
+        let task = tokio::spawn(async move {
+            while Instant::now() < end {
+                let call = Call {
+                    id: CallId::new(),
+                    attempt: 1,
+                    body: body.clone(),
+                    trajectories: 1,
+                    clock: CallClock::default(),
+                };
+                let record = CallRecord {
+                    call: call.id,
+                    attempt: 1,
+                    job,
+                    plugin: "grader".to_owned(),
+                    sample,
+                    trajectory: Some(sample.trajectory(0)),
+                    started_ms: now_ms(),
+                    verdict: plugin.call(call).await,
+                };
+                let verdict = &record.verdict;
+                ensure!(verdict.rewards == [1.0], "it answered {verdict:?}");
+                writer.call(record).await?;
+                answered.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(())
+        });
+        async { task.await? }
+    });
+    try_join_all(tasks).await?;
+    Ok(answered.load(Ordering::Relaxed))
+}
+
+fn now_ms() -> i64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| d.as_millis() as i64)
+}

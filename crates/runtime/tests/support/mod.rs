@@ -1,0 +1,160 @@
+//! A project in a temporary folder, a plugin of it, and calls to that plugin.
+
+#![expect(dead_code, reason = "each test file uses a part of it")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use paddock_runtime::{
+    Call, CallClock, LogSink, Plugin, PluginSpec, Reaper, RuntimeOptions, environment,
+};
+use paddock_types::log::LogLine;
+use paddock_types::plugin::RuntimeOverrides;
+use paddock_types::{CallId, Fault, Verdict};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Longer than anything here takes.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A project folder with one module, `acts`.
+pub struct Project {
+    pub folder: TempDir,
+    pub logs: Arc<Mutex<Vec<LogLine>>>,
+    pub envs: BTreeMap<String, String>,
+    pub options: RuntimeOptions,
+}
+
+impl Project {
+    pub fn new(source: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("acts.py"), source).expect("written");
+        let options = RuntimeOptions {
+            reaper: Reaper {
+                program: env!("CARGO_BIN_EXE_paddock-reaper-test").into(),
+                args: Vec::new(),
+            },
+            ..RuntimeOptions::default()
+        };
+        Self {
+            folder,
+            logs: Arc::default(),
+            envs: BTreeMap::new(),
+            options,
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub fn cache(&self) -> PathBuf {
+        self.path().join(".cache")
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.path().join(name)
+    }
+
+    pub async fn try_start(
+        &self,
+        function: &str,
+        limits: RuntimeOverrides,
+    ) -> Result<Plugin, Fault> {
+        let logs = self.logs.clone();
+        let sink: LogSink = Arc::new(move |line| logs.lock().expect("no panic").push(line));
+        let spec = PluginSpec {
+            name: function.to_owned(),
+            function: format!("acts:{function}"),
+            project: self.path().to_owned(),
+            envs: self.envs.clone(),
+            limits,
+            content_format: Default::default(),
+            environment: environment::bare(&self.cache()).await.expect("a Python"),
+            kind: None,
+        };
+        let start = Plugin::start_with(spec, sink, self.options.clone());
+        tokio::time::timeout(PATIENCE, start)
+            .await
+            .expect("a start ends")
+    }
+
+    pub async fn start(&self, function: &str, limits: RuntimeOverrides) -> Plugin {
+        self.try_start(function, limits).await.expect("it starts")
+    }
+
+    pub fn texts(&self) -> Vec<String> {
+        let logs = self.logs.lock().expect("no panic");
+        logs.iter().map(|line| line.text.clone()).collect()
+    }
+
+    /// The process id that a plugin has written into a file.
+    pub async fn pid_in(&self, name: &str) -> i32 {
+        let file = self.file(name);
+        eventually("a process id is written", || {
+            std::fs::read_to_string(&file).ok()?.trim().parse().ok()
+        })
+        .await
+    }
+}
+
+/// Limits with this timeout in seconds.
+pub fn timeout(seconds: u32) -> RuntimeOverrides {
+    RuntimeOverrides {
+        timeout: Some(seconds),
+        ..RuntimeOverrides::default()
+    }
+}
+
+/// A call whose sample has this `extra`.
+pub fn call(extra: &Value) -> Call {
+    let message = |role: &str, text: &str| json!({"role": role, "content": text});
+    let messages = json!([message("user", "2+2"), message("assistant", "4")]);
+    let trajectory =
+        json!({"messages": messages, "finish_reason": "stop", "usage": {}, "extra": {}});
+    let body = json!({
+        "context": {"phase": "train", "step": 1},
+        "sample": {"messages": [message("user", "2+2")], "extra": extra},
+        "trajectory": trajectory,
+        "trajectories": [trajectory, trajectory],
+        "proxy": {"url": "http://127.0.0.1:1/v1", "jwt_token": "t", "headers": {}},
+    });
+    Call {
+        id: CallId::new(),
+        attempt: 1,
+        body: body.to_string().into(),
+        trajectories: 1,
+        clock: CallClock::default(),
+    }
+}
+
+/// Calls a plugin and waits for the verdict, but not forever.
+pub async fn verdict(plugin: &Plugin, call: Call) -> Verdict {
+    tokio::time::timeout(PATIENCE, plugin.call(call))
+        .await
+        .expect("a verdict comes")
+}
+
+/// Waits until `look` finds something.
+pub async fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "still waiting: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Waits until a process is gone.
+pub async fn gone(pid: i32) {
+    eventually(&format!("process {pid} ends"), || {
+        paddock_jail::process::read(pid)
+            .is_none_or(|p| p.ended)
+            .then_some(())
+    })
+    .await;
+}

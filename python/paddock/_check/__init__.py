@@ -1,0 +1,1 @@
+"""What `paddock.check` is made of. Reads sources with `ast`; imports nothing of a project."""
