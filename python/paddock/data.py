@@ -263,6 +263,8 @@ class Trajectory(Record):
         usage = dict.get(self, "usage")
         if type(usage) is dict:
             self["usage"] = Usage.wrap(usage)
+        if "extra" in self and self["extra"] is None:  # a rollout that returned none
+            self["extra"] = {}
 
 
 _JOB_ID = "model_customization_job_id"

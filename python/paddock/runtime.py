@@ -68,6 +68,14 @@ def problem(field: str, value: Any) -> str | None:
     return None
 
 
+def replicas_problem(least: Any, greatest: Any) -> str | None:
+    """What is wrong with `min_replicas` beside `max_replicas`; `None` stands for the default."""
+    greatest = 10 if greatest is None else greatest
+    if least is not None and least > greatest:
+        return f'runtime.min_replicas is "{least}": allowed is at most max_replicas, {greatest}'
+    return None
+
+
 class Runtime:
     """The limits of one plugin; what is left out is Paddock's default.
 
@@ -108,11 +116,9 @@ class Runtime:
             wrong = None if value is None else problem(field, value)
             if wrong:
                 raise ValueError(wrong)
-        if (self.min_replicas or 0) > (10 if self.max_replicas is None else self.max_replicas):
-            raise ValueError(
-                f'runtime.min_replicas is "{self.min_replicas}": '
-                f"at most max_replicas, {self.max_replicas or 10}, is allowed"
-            )
+        wrong = replicas_problem(self.min_replicas, self.max_replicas)
+        if wrong:
+            raise ValueError(wrong)
 
     def model_dump(self, **_: Any) -> dict[str, Any]:
         """The fields that are set, with the instance's size as `cpu1mem2`."""

@@ -89,6 +89,8 @@ def test_the_line_is_the_function_s(tmp_path) -> None:
         ("Runtime(instance=PluginInstance.CPU3MEM6)", "CPU3MEM6"),
         ("Runtime(instance=PluginInstance.CPU16MEM128, timeout=900)", ""),
         ("Runtime(timeout=1000 * 60)", ""),
+        ("Runtime(min_replicas=11)", "at most max_replicas, 10"),
+        ("Runtime(min_replicas=11, max_replicas=11)", ""),
         ("R", "0"),
     ],
 )

@@ -33,6 +33,7 @@ def test_the_stack_of_a_sleeping_call(grader, mode) -> None:
         "stack": "plugin.py:6 in f\n    time.sleep(60)  # HERE",
         "blocked_loop": False,
         "running": 7,
+        "place": "plugin.py:6 in f",
     }
     assert slot.dump(8, 1)["stack"] == ""
 
@@ -61,6 +62,7 @@ def test_the_whole_await_chain_of_a_suspended_call(serve) -> None:
     running(slot, "loop")
     told = slot.dump()
     assert not told["blocked_loop"]
+    assert told["place"].endswith(("in innermost", "in beside"))
     places = ["# OUTER", "# INNER", "# INNERMOST"]
     assert sorted(places, key=told["stack"].index) == places
     assert "BESIDE" in told["stack"]
@@ -93,6 +95,8 @@ def test_a_blocked_loop_is_told_with_who_blocks_it(serve) -> None:
     assert "# WAITS" in innocent["stack"]
     assert "event loop is blocked by this call" in guilty["stack"]
     assert "# BLOCKS" in guilty["stack"]
+    assert guilty["place"] == "plugin.py:8 in f"
+    assert innocent["place"] == "plugin.py:9 in f"
 
 
 @pytest.mark.parametrize("mode", MODES)

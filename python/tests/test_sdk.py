@@ -187,6 +187,7 @@ def test_a_trajectory_has_its_defaults() -> None:
     assert trajectory.finish_reason is None
     assert trajectory.usage.total_tokens == 3
     assert trajectory.usage.prompt_tokens == 0
+    assert Trajectory(extra=None).extra == {}
 
 
 def test_the_job_id_has_both_spellings() -> None:

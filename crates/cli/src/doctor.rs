@@ -103,7 +103,7 @@ fn shown(found: &Found) -> String {
     );
     fact("cache", found.cache.display().to_string());
     fact("fence", "none in this version: plugins run in processes of their own, but with your rights, files and network. Run only plugins that you trust.".into());
-    text(&rows)
+    text(&mut rows)
 }
 
 /// A Python of 3.11 or newer, with its version and place.

@@ -61,7 +61,7 @@ fn topics(out: &mut Out, json: bool) -> Result<(), Failure> {
         "The limits of a plugin: `runtime:` in a job file.",
     ]);
     rows.add_row(["settings", "The other settings of a job file."]);
-    out.line(text(&rows))
+    out.line(text(&mut rows))
 }
 
 fn settings(out: &mut Out, described: &[Described], json: bool) -> Result<(), Failure> {
@@ -77,5 +77,5 @@ fn settings(out: &mut Out, described: &[Described], json: bool) -> Result<(), Fa
             row.meaning,
         ]);
     }
-    out.line(text(&rows))
+    out.line(text(&mut rows))
 }

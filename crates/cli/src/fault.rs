@@ -13,7 +13,11 @@ pub(crate) fn report(fault: &Fault) -> String {
     let mut out = format!("{fault}\n");
     let place = fault.location.to_string();
     part(&mut out, "where", &place);
-    for (i, (key, value)) in fault.evidence.iter().enumerate() {
+    let shown = fault
+        .evidence
+        .iter()
+        .filter(|(_, value)| !is_said(fault, value));
+    for (i, (key, value)) in shown.enumerate() {
         let label = if i == 0 { "evidence" } else { "" };
         part(&mut out, label, &evidence(key, value));
     }
@@ -26,6 +30,19 @@ pub(crate) fn report(fault: &Fault) -> String {
         .map_or(fault.kind.as_str(), |sub| sub.as_str());
     part(&mut out, "more", &format!("paddock explain \"{topic}\""));
     out
+}
+
+/// True for evidence that the message or the advice has word for word.
+fn is_said(fault: &Fault, value: &Value) -> bool {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => {
+            let items: Vec<_> = items.iter().filter_map(Value::as_str).collect();
+            items.join(", ")
+        }
+        _ => return false,
+    };
+    fault.message.contains(&text) || fault.advice.contains(&text)
 }
 
 /// A label with a text that may have several lines.
@@ -85,8 +102,7 @@ mod tests {
         insta::assert_snapshot!(report(&fault), @r#"
         Invalid value: lr is "fast"; allowed: a number
           where     job.yaml:9, hyperparameters.lr
-          evidence  value: fast
-                    allowed: a, b
+          evidence  allowed: a, b
           do        set it to a number
           also      job.yaml:12: Invalid value: temperature is "0"
           more      paddock explain "Invalid value"

@@ -122,7 +122,7 @@ async fn list(args: &List) -> Done {
                 time::moment(job.created_ms),
             ]);
         }
-        out.line(text(&rows))?;
+        out.line(text(&mut rows))?;
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
@@ -188,7 +188,7 @@ fn shown(job: &JobRecord) -> String {
         "checkpoint",
         summary.checkpoint.clone().unwrap_or_else(|| "-".into()),
     );
-    let mut shown = text(&rows);
+    let mut shown = text(&mut rows);
     if let Some(why) = &summary.fault {
         shown.push_str("\n\n");
         shown.push_str(fault::report(why).trim_end());

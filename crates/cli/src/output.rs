@@ -62,11 +62,10 @@ pub(crate) fn table(header: &[&str]) -> Table {
                 .map(|name| Cell::new(name.trim_start_matches('#').to_uppercase())),
         );
     for (i, name) in header.iter().enumerate() {
-        if let Some(column) = table.column_mut(i) {
-            column.set_padding((0, 2));
-            if name.starts_with('#') {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
+        if let Some(column) = table.column_mut(i)
+            && name.starts_with('#')
+        {
+            column.set_cell_alignment(CellAlignment::Right);
         }
     }
     table
@@ -81,8 +80,11 @@ pub(crate) fn facts() -> Table {
     table
 }
 
-/// The text of a table, without spaces at its line ends.
-pub(crate) fn text(table: &Table) -> String {
+/// The text of a table, from the first column on and without spaces at its line ends.
+pub(crate) fn text(table: &mut Table) -> String {
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
     table.trim_fmt()
 }
 
@@ -133,7 +135,7 @@ mod tests {
     fn tables_are_plain() {
         let mut t = table(&["name", "#n"]);
         t.add_row(["a", "1"]).add_row(["bcd", "20"]);
-        insta::assert_snapshot!(text(&t), @r"
+        insta::assert_snapshot!(text(&mut t), @r"
         NAME   N
         a      1
         bcd   20

@@ -86,7 +86,7 @@ async fn show(args: &Args) -> Done {
     }
     match steps.is_empty() && measured.is_empty() {
         true => out.line("no steps yet")?,
-        false => out.line(text(&rows))?,
+        false => out.line(text(&mut rows))?,
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)

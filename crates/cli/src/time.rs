@@ -37,6 +37,16 @@ pub(crate) fn span(seconds: f64) -> String {
     }
 }
 
+/// The same in few characters: `3s`, `4m05s`, `2h03m`.
+pub(crate) fn short_span(seconds: f64) -> String {
+    let whole = seconds.max(0.0).round() as u64;
+    match whole {
+        0..60 => format!("{whole}s"),
+        60..3600 => format!("{}m{:02}s", whole / 60, whole % 60),
+        _ => format!("{}h{:02}m", whole / 3600, whole % 3600 / 60),
+    }
+}
+
 /// A moment as people name it: `10m` ago, `2026-11-30T18:00:00Z`, or milliseconds since 1970.
 pub(crate) fn parse(text: &str) -> Result<i64, String> {
     if let Ok(ms) = text.parse::<i64>() {
@@ -64,6 +74,7 @@ mod tests {
         assert_eq!(span(3.21), "3.2 s");
         assert_eq!(span(245.0), "4 min 5 s");
         assert_eq!(span(7380.0), "2 h 3 min");
+        assert_eq!(short_span(245.0), "4m05s");
     }
 
     #[test]

@@ -153,7 +153,7 @@ async fn list(args: &List) -> Done {
                 short(said),
             ]);
         }
-        out.line(text(&rows))?;
+        out.line(text(&mut rows))?;
         if found.len() as u64 == args.limit {
             out.line(format!("the first {}; more with --limit", args.limit))?;
         }
@@ -245,7 +245,7 @@ fn print(
     if !trajectory.extra.is_null() {
         rows.add_row(["extra".to_owned(), trajectory.extra.to_string()]);
     }
-    out.line(text(&rows))?;
+    out.line(text(&mut rows))?;
     out.line("")?;
     for message in &talk.messages {
         said(out, message)?;
@@ -262,7 +262,7 @@ fn print(
     }
     if !calls.is_empty() {
         out.line("")?;
-        out.line(text(&call_table(calls)))?;
+        out.line(text(&mut call_table(calls)))?;
     }
     for stored in lines {
         out.line(logs::shown(&stored.line))?;

@@ -20,8 +20,10 @@ use crate::{JobEvent, JobOptions};
 pub struct Prepared {
     /// The project's folder.
     pub project: PathBuf,
-    /// What was asked for, checked.
+    /// What was asked for, checked. `${KEY}` stands as it was written: this is what is recorded.
     pub config: JobConfig,
+    /// The same with the environment's values in `envs`: what plugins see, recorded nowhere.
+    pub expanded: JobConfig,
     /// Its data.
     pub data: Dataset,
     /// The folder of the model it starts from; `None` takes the one that ships.
@@ -44,6 +46,8 @@ pub async fn prepare(
     let (project, file) = find(&options.path)?;
     phase("the job file");
     let config = read(&project, &file, &options.overrides)?;
+    let expanded = job_file::expand_envs(config.clone(), |key| std::env::var(key).ok());
+    let expanded = expanded.map_err(first)?;
     let model = model(&project, &config)?;
     phase("the plugins' signatures");
     signatures(&project, &config, &options.cache_dir).await?;
@@ -59,6 +63,7 @@ pub async fn prepare(
     Ok(Prepared {
         project,
         config,
+        expanded,
         data,
         model,
         options,
@@ -121,7 +126,7 @@ fn read(project: &Path, file: &Path, overrides: &[(String, String)]) -> Result<J
         job_file::hyperparameters::set(&mut config.hyperparameters, name, value)
             .map_err(|fault| *fault)?;
     }
-    job_file::expand_envs(config, |key| std::env::var(key).ok()).map_err(first)
+    Ok(config)
 }
 
 /// The first of several faults, with the others in it.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use paddock_policy::{PolicyError, Progress};
-use paddock_store::{Store, Writer};
+use paddock_store::{JobLock, Store, Writer};
 use paddock_types::JobId;
 use paddock_types::fault::{Fault, FaultKind, Location};
 use paddock_types::id::Phase;
@@ -48,6 +48,7 @@ pub async fn run(
     let mut record = Record::new(job, &prepared, services.store.clone());
     let job_dir = prepared.options.data_dir.join("jobs").join(job.to_string());
     let ended = async {
+        let _held = JobLock::acquire(&prepared.options.data_dir, job).map_err(store_fault)?;
         record.save(JobState::Preparing).await?;
         let started = start::start(&prepared, job, &job_dir, &services.writer, &events).await;
         let started = started?;

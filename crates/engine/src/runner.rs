@@ -381,7 +381,7 @@ impl Runner {
             None => Fault::internal(format!("plugin \"{plugin}\": {}", reason(&verdict))),
         };
         fault.evidence = verdict.evidence;
-        if !verdict.error.is_empty() {
+        if !verdict.error.is_empty() && !fault.evidence.contains_key("traceback") {
             fault.evidence.insert("error".into(), verdict.error.into());
         }
         fault.at(Location {

@@ -67,7 +67,7 @@ pub async fn start(
         sink,
         started: vec![],
     };
-    let config = &prepared.config;
+    let config = &prepared.expanded;
     let mut wanted: Vec<(&PluginConfig, Option<PluginKind>)> = vec![];
     wanted.extend(
         config

@@ -78,12 +78,12 @@ impl Default for Options {
         Self {
             out: PathBuf::from("models/paddock-base"),
             seed: 7,
-            steps: 1200,
+            steps: 1300,
             mix: Mix {
-                arithmetic: 80,
-                higher_lower: 5,
-                calculator: 8,
-                chat: 3,
+                arithmetic: 64,
+                higher_lower: 10,
+                calculator: 12,
+                chat: 4,
             },
             clean: 0.75,
             lr: 4e-3,

@@ -9,7 +9,7 @@ use paddock_types::log::Level;
 use paddock_types::plugin::{Concurrency, PluginKind, RuntimeOverrides};
 use paddock_types::{Outcome, SubKind};
 use serde_json::json;
-use support::{Project, call, eventually, timeout, verdict};
+use support::{Project, call, eventually, group_call, timeout, verdict};
 
 const SOURCE: &str = r#"
 import asyncio, logging, os, sys, threading
@@ -98,12 +98,9 @@ async fn many_calls_share_few_processes_and_none_is_mixed_up() {
 async fn a_group_grader_owes_a_reward_for_each_trajectory() {
     let project = Project::new(SOURCE);
     let plugin = project.start("group", RuntimeOverrides::default()).await;
-    let mut both = call(&json!({}));
-    both.trajectories = 2;
-    assert_eq!(verdict(&plugin, both).await.rewards, [0.5, 0.5]);
-    let mut three = call(&json!({}));
-    three.trajectories = 3;
-    let verdict = verdict(&plugin, three).await;
+    let both = verdict(&plugin, group_call(2, 2)).await;
+    assert_eq!(both.rewards, [0.5, 0.5]);
+    let verdict = verdict(&plugin, group_call(2, 3)).await;
     assert_eq!(verdict.sub_kind, Some(SubKind::AbnormalReward));
     assert_eq!(verdict.message, "2 rewards for 3 trajectories");
     plugin.close().await;

@@ -35,8 +35,16 @@ impl FolderLock {
     /// Takes the folder: alone if nobody else has it, beside the others if they do. With
     /// `need_alone`, waits a while for the others to go.
     pub(crate) async fn take(folder: &Path, need_alone: bool) -> Result<Hold, StoreError> {
+        Self::take_within(folder, need_alone, PATIENCE).await
+    }
+
+    async fn take_within(
+        folder: &Path,
+        need_alone: bool,
+        patience: Duration,
+    ) -> Result<Hold, StoreError> {
         let lock = Self::open(folder)?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + patience;
         loop {
             if lock.tried(FlockOperation::NonBlockingLockExclusive)? {
                 return Ok(Hold::Alone(lock));
@@ -155,6 +163,24 @@ fn lock_path(data_dir: &Path, job: JobId) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn who_needs_the_folder_alone_waits_and_then_says_who_is_in_the_way() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let Hold::Alone(first) = FolderLock::take(dir.path(), false).await.expect("free") else {
+            panic!("nobody else was there");
+        };
+        let first = first.share().expect("it is ours");
+        let beside = FolderLock::take(dir.path(), false).await.expect("shared");
+        assert!(matches!(beside, Hold::Shared(_)));
+        drop(beside);
+        let waiting = FolderLock::take_within(dir.path(), true, PAUSE * 2).await;
+        let refused = waiting.err().expect("another process uses it");
+        assert!(matches!(refused, StoreError::InUse { .. }), "{refused:?}");
+        drop(first);
+        let alone = FolderLock::take(dir.path(), true).await.expect("free");
+        assert!(matches!(alone, Hold::Alone(_)));
+    }
 
     #[test]
     fn a_job_has_one_runner() {

@@ -21,6 +21,8 @@ pub struct Stacks {
     pub blocked_loop: bool,
     /// The call whose step the loop runs now, if it is known.
     pub running: Option<u64>,
+    /// The innermost place in the plugin's own files, `judge.py:12 in score`; empty if there is none.
+    pub place: String,
 }
 
 /// One line of a LOG frame.

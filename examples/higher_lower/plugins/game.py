@@ -1,4 +1,4 @@
-"""The game, as a rollout over several model calls, and its grader."""
+"""The game, as a rollout over several model calls, and its graders."""
 
 from __future__ import annotations
 
@@ -25,13 +25,9 @@ NUMBER = re.compile(r"[0-9]{1,4}")
 log = logging.getLogger("game")
 
 
-def answer_to(guess: str, secret: int) -> str | None:
-    """What the game says to a guess; nothing once the number is found."""
-    if NUMBER.fullmatch(guess) is None:
-        return "number"
-    if int(guess) == secret:
-        return None
-    return "higher" if int(guess) < secret else "lower"
+def read_number(guess: str | None) -> int | None:
+    """The number that a guess is; nothing if it is something else."""
+    return int(guess) if guess and NUMBER.fullmatch(guess) else None
 
 
 @rollout
@@ -39,23 +35,34 @@ async def play(
     context: PluginContext, proxy: RolloutInferenceProxy, sample: ChatCompletionSample
 ) -> RolloutResult:
     """Plays one game and tells the grader how it went."""
-    secret = sample.extra.get("secret")
-    if not isinstance(secret, int):
-        return RolloutResult(status=PluginStatus.DISCARD, error="the row has no whole `secret`")
+    least, most, secret = (sample.extra.get(name) for name in ("low", "high", "secret"))
+    if not all(isinstance(number, int) for number in (least, most, secret)):
+        return RolloutResult(
+            status=PluginStatus.DISCARD,
+            error="the row's `low`, `high` and `secret` are not whole numbers",
+        )
     client = proxy.async_rollout_client()
     messages = [dict(message) for message in sample.messages]
-    for guesses in range(1, MAX_GUESSES + 1):
+    found, guesses, sensible = False, 0, 0
+    while guesses < MAX_GUESSES:
         completion = await client.chat.completions.create(model="policy", messages=messages)
         reply = completion.choices[0].message
-        said = answer_to(reply.content or "", secret)
-        if said is None:
-            log.debug("found %d with guess %d", secret, guesses)
-            return RolloutResult(extra={"found": True, "guesses": guesses})
-        if guesses < MAX_GUESSES:
-            messages.append(reply.model_dump(exclude_none=True))
-            messages.append({"role": "user", "content": said})
-    log.debug("did not find %d", secret)
-    return RolloutResult(extra={"found": False, "guesses": MAX_GUESSES})
+        guesses += 1
+        guess = read_number(reply.content)
+        sensible += guess is not None and least <= guess <= most
+        if guess is None:
+            said = "number"
+        elif guess < secret:
+            said, least = "higher", max(least, guess + 1)
+        elif guess > secret:
+            said, most = "lower", min(most, guess - 1)
+        else:
+            found = True
+            break
+        messages.append(reply.model_dump(exclude_none=True))
+        messages.append({"role": "user", "content": said})
+    log.debug("secret %d: found %s, %d guesses", secret, found, guesses)
+    return RolloutResult(extra={"found": found, "guesses": guesses, "sensible": sensible})
 
 
 @single_grader
@@ -68,3 +75,11 @@ def found_soon(
     return SingleGraderResult(
         reward=reward, metrics={"found": float(found), "guesses": float(guesses)}
     )
+
+
+@single_grader
+def still_possible(
+    context: PluginContext, sample: ChatCompletionSample, trajectory: Trajectory
+) -> SingleGraderResult:
+    """The share of guesses that could still have been the number, by what the game had said."""
+    return SingleGraderResult(reward=trajectory.extra["sensible"] / trajectory.extra["guesses"])

@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Iterable
 from typing import Any
 
-from ..runtime import FIELDS, PluginInstance, problem
+from ..runtime import FIELDS, PluginInstance, problem, replicas_problem
 from .source import Module, Project
 
 Told = tuple[int, str, str]
@@ -54,6 +54,7 @@ def _check_call(module: Module, call: ast.Call) -> Iterable[Told]:
             "Runtime(...) takes its fields by name",
             f"name them: {', '.join(FIELDS)}",
         )
+    replicas: dict[str, Any] = {"min_replicas": None, "max_replicas": None}
     for keyword in call.keywords:
         field, node = keyword.arg, keyword.value
         if field is None:
@@ -66,6 +67,12 @@ def _check_call(module: Module, call: ast.Call) -> Iterable[Told]:
         wrong = None if value in (None, _UNKNOWN) else problem(field, value)
         if wrong:
             yield node.lineno, wrong, f"set runtime.{field} within its range"
+        elif field in replicas:
+            replicas[field] = value
+    if _UNKNOWN not in replicas.values():
+        wrong = replicas_problem(replicas["min_replicas"], replicas["max_replicas"])
+        if wrong:
+            yield call.lineno, wrong, "lower min_replicas or raise max_replicas"
 
 
 def _value(module: Module, node: ast.expr) -> Any:

@@ -10,10 +10,23 @@ import _thread
 import os
 import select
 import socket
+from dataclasses import dataclass
 from typing import Protocol
 
 from . import codec, frames
 from .sender import Sender
+
+
+@dataclass
+class Dump:
+    """The body of STACKS."""
+
+    stack: str = ""
+    blocked_loop: bool = False
+    running: int = 0
+    """The call that runs now, where that is known."""
+    place: str = ""
+    """The innermost place in the plugin's own files, `judge.py:12 in score`."""
 
 
 class Slot(Protocol):
@@ -25,8 +38,8 @@ class Slot(Protocol):
     def drain(self) -> None:
         """No call will come any more: finish what runs, then exit."""
 
-    def dump(self, call: int, attempt: int) -> tuple[str, bool, int]:
-        """The stack of a call, whether the event loop is blocked, and the call it runs now."""
+    def dump(self, call: int, attempt: int) -> Dump:
+        """Where a call stands."""
 
 
 class Control:
@@ -80,8 +93,8 @@ class Control:
             self._data.shutdown(socket.SHUT_RD)
         elif kind == frames.DUMP:
             try:
-                stack, blocked, running = self._slot.dump(call, attempt)
+                told = self._slot.dump(call, attempt)
             except Exception as error:
-                stack, blocked, running = f"(no stack: {type(error).__name__}: {error})", False, 0
-            told = {"stack": stack, "blocked_loop": blocked, "running": running}
-            self._sender.send(frames.frame(frames.STACKS, call, attempt, codec.encode(told)))
+                told = Dump(f"(no stack: {type(error).__name__}: {error})")
+            body = codec.encode(vars(told))
+            self._sender.send(frames.frame(frames.STACKS, call, attempt, body))

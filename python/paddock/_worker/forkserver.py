@@ -218,7 +218,7 @@ _BODY = (
 
 
 def warm() -> None:
-    """Loads what slots need and runs their way once over, so that slots share it instead of redoing it.
+    """Loads what slots need and runs their way, so that they share it instead of redoing it.
 
     Python adapts code that runs often, in place: what is adapted here costs no slot memory.
     """

@@ -17,6 +17,7 @@ from typing import Any
 
 from . import answer, frames, logs, request, seeds, stacks
 from .calls import CURRENT, INSTANCE, Call, Early
+from .control import Dump
 from .load import Loaded
 from .slot import Wires
 
@@ -76,7 +77,9 @@ class LoopSlot(asyncio.BufferedProtocol):
         loop.set_default_executor(_Executor(thread_name_prefix="asyncio"))
         loop.set_task_factory(_make_task)
         self._wires.thread.start(self)
-        connecting = loop.create_task(loop.create_connection(lambda: self, sock=self._wires.data))
+        connecting = loop.create_task(
+            loop.create_unix_connection(lambda: self, sock=self._wires.data)
+        )
         while not self._over:
             try:
                 loop.run_forever()
@@ -210,23 +213,38 @@ class LoopSlot(asyncio.BufferedProtocol):
     def drain(self) -> None:
         """The protocol finds the socket's end."""
 
-    def dump(self, call: int, attempt: int) -> tuple[str, bool, int]:
+    def dump(self, call: int, attempt: int) -> Dump:
         """The call's await chain; if the loop is blocked, where."""
         wanted = self._calls.get((call, attempt))
         blocked = not self._turns()
         running = self._running() if blocked else None
-        out = []
-        if blocked:
-            out.append(_blocked_by(running, call, stacks.thread(self._main)))
+        told = stacks.Told()
         if wanted is not None and (wanted is not running or not blocked):
-            task = wanted.task
-            if task is not None:
-                out.append(stacks.chain(task))
-            for child in [c for c in list(wanted.children or ()) if isinstance(c, asyncio.Task)]:
-                if task is None or len(wanted.children or ()) <= stacks.CHAINS_LIMIT:
-                    out.append(f"{child.get_name()}, a task that it started:")
-                    out.append(stacks.chain(child, "  "))
-        return "\n".join(out), blocked, running.id if running else 0
+            self._tell(told, wanted)
+        if blocked:
+            whose = "" if running is None else " by another call"
+            stack = stacks.thread(self._main)
+            if running is wanted and running is not None:
+                whose = " by this call"
+                told.place = stack.place
+            blocked_by = f"the event loop is blocked{whose}, in code that does not await:"
+            told.lines[:0] = [blocked_by, stack.text()]
+        return Dump(told.text(), blocked, running.id if running else 0, told.place)
+
+    def _tell(self, told: stacks.Told, call: Call) -> None:
+        """Where the call's task stands, and where the tasks that it started do."""
+        if call.task is not None:
+            stacks.chain(told, call.task)
+        place = told.place
+        children = [
+            child
+            for child in list(call.children or ())
+            if isinstance(child, asyncio.Task) and id(child) not in told.tasks
+        ]
+        for child in children[: stacks.CHAINS_LIMIT]:
+            told.lines.append(f"{child.get_name()}, a task that it started:")
+            stacks.chain(told, child, "  ")
+        told.place = place or told.place
 
     def _turns(self) -> bool:
         """True if the loop gets to its next turn in time."""
@@ -246,10 +264,3 @@ class LoopSlot(asyncio.BufferedProtocol):
             if task in (call.children or ()):
                 return call
         return None
-
-
-def _blocked_by(running: Call | None, wanted: int, stack: str) -> str:
-    whose = (
-        "" if running is None else " by this call" if running.id == wanted else " by another call"
-    )
-    return f"the event loop is blocked{whose}, in code that does not await:\n{stack}"

@@ -16,6 +16,7 @@ from typing import Any
 
 from . import answer, frames, logs, request, seeds, stacks
 from .calls import Call, Early, set_only
+from .control import Dump
 from .load import Loaded
 from .residue import Residue
 from .slot import Wires
@@ -121,12 +122,13 @@ class ProcessSlot:
     def drain(self) -> None:
         """The reader finds the socket's end."""
 
-    def dump(self, call: int, attempt: int) -> tuple[str, bool, int]:
+    def dump(self, call: int, attempt: int) -> Dump:
         """The stack of the main thread, if the call is the one that runs."""
         running = self._call
         if running is None or (running.id, running.attempt) != (call, attempt):
-            return "", False, running.id if running else 0
-        return stacks.thread(self._main), False, running.id
+            return Dump(running=running.id if running else 0)
+        told = stacks.thread(self._main)
+        return Dump(told.text(), running=running.id, place=told.place)
 
 
 async def _awaited(result: Any) -> Any:

@@ -40,8 +40,32 @@ def _leads_in(file: str) -> bool:
     return file == "<frozen runpy>" or paths.short(file).startswith(("asyncio/", "threading.py"))
 
 
-def text(places: list[Place], indent: str = "") -> str:
-    """Places with their source lines, outermost call first, without the worker's own."""
+class Told:
+    """A stack in words, and the innermost place of it in the plugin's own files."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.place = ""
+        self.tasks: set[int] = set()
+        """Ids of the tasks whose chains are in it."""
+
+    def text(self) -> str:
+        """The words."""
+        return "\n".join(self.lines)
+
+    def add(self, places: list[Place], indent: str = "") -> None:
+        """Tells places, outermost call first."""
+        own = [place for place in places if paths.is_plugin(place[0])]
+        if own:
+            file, line, function = own[-1]
+            self.place = f"{paths.short(file)}:{line} in {function}"
+        text = _text(places, indent)
+        if text:
+            self.lines.append(text)
+
+
+def _text(places: list[Place], indent: str) -> str:
+    """Places with their source lines, without the worker's own."""
     places = [place for place in places if not paths.is_worker(place[0])]
     if len(places) > FRAMES_LIMIT:
         half = FRAMES_LIMIT // 2
@@ -70,9 +94,11 @@ def thread_places(thread: int | None) -> list[Place]:
     return places
 
 
-def thread(ident: int | None) -> str:
-    """The stack of a thread as text; empty if it runs nothing of the plugin's."""
-    return text(_own(thread_places(ident)))
+def thread(ident: int | None) -> Told:
+    """The stack of a thread; empty if it runs nothing of the plugin's."""
+    told = Told()
+    told.add(_own(thread_places(ident)))
+    return told
 
 
 def _inner(awaited: Any) -> tuple[FrameType | None, Any]:
@@ -85,30 +111,29 @@ def _inner(awaited: Any) -> tuple[FrameType | None, Any]:
     return None, None
 
 
-def chain(task: Any, indent: str = "", depth: int = 0) -> str:
-    """The whole await chain of a task, through the tasks that it waits for."""
+def _waits_for(task: Any) -> list[Any]:
+    """The tasks that a task waits for, itself or through a gather."""
+    waiter = getattr(task, "_fut_waiter", None)
+    waited = [waiter, *(getattr(waiter, "_children", None) or ())]
+    return [t for t in waited if isinstance(t, asyncio.Task) and not t.done()]
+
+
+def chain(told: Told, task: Any, indent: str = "", depth: int = 0) -> None:
+    """Tells the whole await chain of a task, through the tasks that it waits for."""
     places: list[Place] = []
+    told.tasks.add(id(task))
     awaited = task.get_coro()
-    waits_for: list[Any] = []
     for _ in range(1000):
-        if awaited is None:
-            break
-        if isinstance(awaited, asyncio.Task):
-            waits_for = [awaited]
-            break
-        frame, inner = _inner(awaited)
+        frame, awaited = _inner(awaited)
         if frame is not None:
             places.append(_place(frame))
-        elif inner is None:
-            waits_for = [t for t in getattr(awaited, "_children", ()) if not t.done()]
+        if awaited is None:
             break
-        awaited = inner
-    out = [text(places, indent)]
+    told.add(places, indent)
     if depth < 10:
-        waits_for = [t for t in waits_for if isinstance(t, asyncio.Task)]
+        waits_for = _waits_for(task)
         for other in waits_for[:CHAINS_LIMIT]:
-            out.append(f"{indent}waits for {other.get_name()}:")
-            out.append(chain(other, indent + "  ", depth + 1))
+            told.lines.append(f"{indent}waits for {other.get_name()}:")
+            chain(told, other, indent + "  ", depth + 1)
         if len(waits_for) > CHAINS_LIMIT:
-            out.append(f"{indent}… and for {len(waits_for) - CHAINS_LIMIT} more tasks")
-    return "\n".join(part for part in out if part)
+            told.lines.append(f"{indent}… and for {len(waits_for) - CHAINS_LIMIT} more tasks")

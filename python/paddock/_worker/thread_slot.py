@@ -16,6 +16,7 @@ from typing import Any
 
 from . import answer, frames, logs, request, seeds, stacks
 from .calls import CURRENT, Call, Early
+from .control import Dump
 from .load import Loaded
 from .slot import Wires
 
@@ -123,14 +124,15 @@ class ThreadSlot:
     def drain(self) -> None:
         """The reader finds the socket's end, and waits for the calls."""
 
-    def dump(self, call: int, attempt: int) -> tuple[str, bool, int]:
+    def dump(self, call: int, attempt: int) -> Dump:
         """The stack of the call's thread."""
         running = self._calls.get((call, attempt))
         if running is None:
-            return "", False, 0
+            return Dump()
         if running.thread is None:
-            return "(waits for a thread)", False, 0
-        return stacks.thread(running.thread), False, call
+            return Dump("(waits for a thread)")
+        told = stacks.thread(running.thread)
+        return Dump(told.text(), running=call, place=told.place)
 
 
 async def _awaited(result: Any) -> Any:

@@ -297,7 +297,7 @@ impl Report {
             );
         }
         fact("took", time::span(self.seconds));
-        out.line(text(&rows))?;
+        out.line(text(&mut rows))?;
         self.print_groups(out)?;
         self.print_disagreements(out)
     }
@@ -325,7 +325,7 @@ impl Report {
             ]);
         }
         out.line("")?;
-        out.line(text(&rows))
+        out.line(text(&mut rows))
     }
 
     fn print_disagreements(&self, out: &mut Out) -> Result<(), Failure> {

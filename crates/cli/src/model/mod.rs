@@ -123,7 +123,7 @@ fn make(args: Pretrain) -> Done {
         rows.add_row(["tokens".to_owned(), report.tokens.to_string()]);
         rows.add_row(["loss".to_owned(), format!("{:.4}", report.loss)]);
         rows.add_row(["hash".to_owned(), report.hash]);
-        out.line(text(&rows))?;
+        out.line(text(&mut rows))?;
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
@@ -171,7 +171,7 @@ fn show(args: &Show) -> Done {
         if !card.about.is_empty() {
             fact("about", card.about);
         }
-        out.line(text(&rows))?;
+        out.line(text(&mut rows))?;
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)

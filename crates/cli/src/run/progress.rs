@@ -10,7 +10,7 @@ use paddock_engine::JobEvent;
 use paddock_types::step::{StepRecord, ValidationRecord};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::time::span;
+use crate::time::short_span;
 
 /// Between two lines of the same sort, where there is no bar.
 const PACE: Duration = Duration::from_secs(3);
@@ -77,7 +77,7 @@ struct Bar {
 impl Bar {
     fn new() -> Self {
         let bar = ProgressBar::new_spinner();
-        bar.set_style(style("{spinner} {msg}"));
+        bar.set_style(style("{spinner} {wide_msg}"));
         bar.enable_steady_tick(Duration::from_millis(100));
         Self {
             bar,
@@ -103,13 +103,16 @@ impl Bar {
         if self.bar.length() != Some(of.into()) {
             self.bar.set_length(of.into());
             self.bar
-                .set_style(style("{spinner} step {pos}/{len} {bar:24} {msg}"));
+                .set_style(style("{spinner} step {pos}/{len} {bar:14} {wide_msg}"));
         }
         self.bar.set_position(done.into());
         let (begun, first) = *self.begun.get_or_insert((Instant::now(), done));
         if done > first {
             let each = begun.elapsed().as_secs_f64() / f64::from(done - first);
-            self.left = format!("{} left", span(each * f64::from(of.saturating_sub(done))));
+            self.left = format!(
+                "{} left",
+                short_span(each * f64::from(of.saturating_sub(done)))
+            );
         }
         self.reward = format!(
             "reward {:.3}  loss {:.4}",
@@ -137,8 +140,7 @@ impl Shown for Bar {
                 done,
                 of,
             } => {
-                self.flight =
-                    format!("in flight {rollouts} rollouts, {grades} grades ({done}/{of} samples)");
+                self.flight = format!("{} in flight, {done}/{of}", rollouts + grades);
             }
             JobEvent::Validation(record) => self.bar.println(validation_text(&record)),
             JobEvent::Warning(text) => self.bar.println(format!("warning: {text}")),
@@ -177,8 +179,14 @@ impl Shown for Lines {
         match event {
             JobEvent::Phase { name, detail } => self.now_and_then(format!("{name}: {detail}")),
             JobEvent::Step { record, of } => self.now_and_then(step_text(&record, of)),
-            JobEvent::Validation(record) => eprintln!("{}", validation_text(&record)),
-            JobEvent::Warning(text) => eprintln!("warning: {text}"),
+            JobEvent::Validation(record) => {
+                self.end();
+                eprintln!("{}", validation_text(&record));
+            }
+            JobEvent::Warning(text) => {
+                self.end();
+                eprintln!("warning: {text}");
+            }
             JobEvent::Flight { .. } | JobEvent::Checkpoint(_) => {}
         }
     }

@@ -75,7 +75,7 @@ pub(super) fn text(summary: &JobSummary) -> String {
         "checkpoint",
         summary.checkpoint.clone().unwrap_or_else(|| "-".into()),
     );
-    table_text(&rows)
+    table_text(&mut rows)
 }
 
 #[cfg(test)]

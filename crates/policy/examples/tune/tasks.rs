@@ -115,18 +115,34 @@ async fn sum(talk: &mut Talk, extra: &Value) -> Result<(f64, bool), paddock_poli
 }
 
 async fn game(talk: &mut Talk, extra: &Value) -> Result<(f64, bool), paddock_policy::PolicyError> {
-    let secret = extra["secret"].as_i64().unwrap_or_default();
-    for guess in 0..6 {
+    let [mut least, mut most, secret] =
+        ["low", "high", "secret"].map(|name| extra[name].as_i64().unwrap_or_default());
+    let (mut found, mut guesses, mut sensible) = (false, 0.0, 0.0);
+    while guesses < 6.0 {
         let said = talk.ask().await?.content();
-        let answer = match said.parse::<i64>() {
-            Ok(n) if n == secret => return Ok((1.0 - 0.1 * f64::from(guess), true)),
-            Ok(n) if number(&said) && n < secret => "higher",
-            Ok(_) if number(&said) => "lower",
-            _ => "number",
+        guesses += 1.0;
+        let guess = said.parse::<i64>().ok().filter(|_| number(&said));
+        let possible = guess.is_some_and(|guess| (least..=most).contains(&guess));
+        sensible += f64::from(u8::from(possible));
+        let answer = match guess {
+            None => "number",
+            Some(guess) if guess < secret => {
+                least = least.max(guess + 1);
+                "higher"
+            }
+            Some(guess) if guess > secret => {
+                most = most.min(guess - 1);
+                "lower"
+            }
+            Some(_) => {
+                found = true;
+                break;
+            }
         };
         talk.messages.push(Message::text("user", answer));
     }
-    Ok((0.0, false))
+    let soon = if found { 1.1 - 0.1 * guesses } else { 0.0 };
+    Ok((0.5 * soon + 0.5 * sensible / guesses, found))
 }
 
 async fn product(

@@ -150,7 +150,10 @@ impl Ending<'_> {
         let limit = self.timeout.as_secs();
         let ran = running.ran(self.now);
         let stacks = running.stacks.clone().unwrap_or_default();
-        let at = place(&stacks.stack).or_else(|| place_of_dump(&self.native_stack));
+        let at = Some(stacks.place.clone())
+            .filter(|told| !told.is_empty())
+            .or_else(|| place(&stacks.stack))
+            .or_else(|| place_of_dump(&self.native_stack));
         let at = at.map(|at| format!(", at {at}")).unwrap_or_default();
         let message = match running.phase {
             Phase::Runs => format!(

@@ -17,18 +17,18 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// Longer than anything here takes.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A project folder with one module, `acts`.
-pub struct Project {
-    pub folder: TempDir,
-    pub logs: Arc<Mutex<Vec<LogLine>>>,
-    pub envs: BTreeMap<String, String>,
-    pub options: RuntimeOptions,
+pub(crate) struct Project {
+    pub(crate) folder: TempDir,
+    pub(crate) logs: Arc<Mutex<Vec<LogLine>>>,
+    pub(crate) envs: BTreeMap<String, String>,
+    pub(crate) options: RuntimeOptions,
 }
 
 impl Project {
-    pub fn new(source: &str) -> Self {
+    pub(crate) fn new(source: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("acts.py"), source).expect("written");
         let options = RuntimeOptions {
@@ -46,19 +46,19 @@ impl Project {
         }
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    pub fn cache(&self) -> PathBuf {
+    pub(crate) fn cache(&self) -> PathBuf {
         self.path().join(".cache")
     }
 
-    pub fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.path().join(name)
     }
 
-    pub async fn try_start(
+    pub(crate) async fn try_start(
         &self,
         function: &str,
         limits: RuntimeOverrides,
@@ -81,17 +81,17 @@ impl Project {
             .expect("a start ends")
     }
 
-    pub async fn start(&self, function: &str, limits: RuntimeOverrides) -> Plugin {
+    pub(crate) async fn start(&self, function: &str, limits: RuntimeOverrides) -> Plugin {
         self.try_start(function, limits).await.expect("it starts")
     }
 
-    pub fn texts(&self) -> Vec<String> {
+    pub(crate) fn texts(&self) -> Vec<String> {
         let logs = self.logs.lock().expect("no panic");
         logs.iter().map(|line| line.text.clone()).collect()
     }
 
     /// The process id that a plugin has written into a file.
-    pub async fn pid_in(&self, name: &str) -> i32 {
+    pub(crate) async fn pid_in(&self, name: &str) -> i32 {
         let file = self.file(name);
         eventually("a process id is written", || {
             std::fs::read_to_string(&file).ok()?.trim().parse().ok()
@@ -101,7 +101,7 @@ impl Project {
 }
 
 /// Limits with this timeout in seconds.
-pub fn timeout(seconds: u32) -> RuntimeOverrides {
+pub(crate) fn timeout(seconds: u32) -> RuntimeOverrides {
     RuntimeOverrides {
         timeout: Some(seconds),
         ..RuntimeOverrides::default()
@@ -109,7 +109,7 @@ pub fn timeout(seconds: u32) -> RuntimeOverrides {
 }
 
 /// A call whose sample has this `extra`.
-pub fn call(extra: &Value) -> Call {
+pub(crate) fn call(extra: &Value) -> Call {
     let message = |role: &str, text: &str| json!({"role": role, "content": text});
     let messages = json!([message("user", "2+2"), message("assistant", "4")]);
     let trajectory =
@@ -118,7 +118,6 @@ pub fn call(extra: &Value) -> Call {
         "context": {"phase": "train", "step": 1},
         "sample": {"messages": [message("user", "2+2")], "extra": extra},
         "trajectory": trajectory,
-        "trajectories": [trajectory, trajectory],
         "proxy": {"url": "http://127.0.0.1:1/v1", "jwt_token": "t", "headers": {}},
     });
     Call {
@@ -130,15 +129,29 @@ pub fn call(extra: &Value) -> Call {
     }
 }
 
+/// A call of a group grader with so many trajectories, of which `due` rewards are expected.
+pub(crate) fn group_call(trajectories: usize, due: usize) -> Call {
+    let mut call = call(&json!({}));
+    let mut body: Value = serde_json::from_slice(&call.body).expect("JSON");
+    let one = body["trajectory"].take();
+    body["trajectories"] = vec![one; trajectories].into();
+    body.as_object_mut()
+        .expect("an object")
+        .remove("trajectory");
+    call.body = body.to_string().into();
+    call.trajectories = due;
+    call
+}
+
 /// Calls a plugin and waits for the verdict, but not forever.
-pub async fn verdict(plugin: &Plugin, call: Call) -> Verdict {
+pub(crate) async fn verdict(plugin: &Plugin, call: Call) -> Verdict {
     tokio::time::timeout(PATIENCE, plugin.call(call))
         .await
         .expect("a verdict comes")
 }
 
 /// Waits until `look` finds something.
-pub async fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) async fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = look() {
@@ -150,7 +163,7 @@ pub async fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T
 }
 
 /// Waits until a process is gone.
-pub async fn gone(pid: i32) {
+pub(crate) async fn gone(pid: i32) {
     eventually(&format!("process {pid} ends"), || {
         paddock_jail::process::read(pid)
             .is_none_or(|p| p.ended)

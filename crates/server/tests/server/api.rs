@@ -150,7 +150,7 @@ async fn log_lines_are_filtered_and_can_be_followed() {
     assert!(nothing.expect("an answer").items.is_empty());
     running
         .store
-        .put_logs(running.job, &[last.line.clone()])
+        .put_logs(running.job, std::slice::from_ref(&last.line))
         .await
         .expect("recorded");
     let more = running.client.logs(running.job, &follow).await;

@@ -13,13 +13,17 @@ use crate::backend::{TRAJECTORY, tool_call};
 use crate::fixture::Running;
 
 fn chat(running: &Running, body: &Value) -> RequestBuilder {
+    chat_as(TRAJECTORY, running, body)
+}
+
+fn chat_as(token: &str, running: &Running, body: &Value) -> RequestBuilder {
     reqwest::Client::new()
         .post(format!(
             "{}{}",
             running.server.url(),
             path::CHAT_COMPLETIONS
         ))
-        .bearer_auth(TRAJECTORY)
+        .bearer_auth(token)
         .json(body)
 }
 
@@ -215,7 +219,7 @@ async fn errors_are_in_openai_s_shape() {
       "code": null
     }
     "#);
-    let (status, error) = refused(chat(&running, &hello()).bearer_auth("old")).await;
+    let (status, error) = refused(chat_as("old", &running, &hello())).await;
     assert_eq!(status, 401);
     assert_eq!(error["code"], "invalid_api_key");
     let broken = chat(&running, &hello()).body("{\"messages\": [");

@@ -4,6 +4,8 @@
 //! connection writes; a few read. No statement is built from anybody's text: values are bound.
 
 mod calls;
+#[cfg(test)]
+mod full_disk_tests;
 mod insert;
 mod jobs;
 mod logs;

@@ -1,5 +1,6 @@
 //! Opening a store: creating and upgrading it, or reading one that others write.
 
+use std::cmp::Ordering;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use sqlx::migrate::Migrator;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{Row, SqlitePool};
+use sqlx::{ConnectOptions, Row, SqlitePool};
 
 use super::SqliteStore;
 use crate::StoreError;
@@ -31,11 +32,14 @@ impl SqliteStore {
         let mut hold = FolderLock::take(data_dir, false).await?;
         if let Hold::Shared(shared) = hold {
             // Others write: the schema is theirs, unless it is older than ours.
-            hold = if schema(&path, data_dir).await? == wanted() {
-                Hold::Shared(shared)
-            } else {
-                drop(shared);
-                FolderLock::take(data_dir, true).await?
+            let found = schema(&path, data_dir).await?;
+            hold = match found.cmp(&wanted()) {
+                Ordering::Equal => Hold::Shared(shared),
+                Ordering::Less => {
+                    drop(shared);
+                    FolderLock::take(data_dir, true).await?
+                }
+                Ordering::Greater => return Err(other_schema(data_dir, found)),
             };
         }
         let writer = SqlitePoolOptions::new()
@@ -69,11 +73,7 @@ impl SqliteStore {
         let path = data_dir.join(FILE);
         let found = schema(&path, data_dir).await?;
         if found != wanted() {
-            return Err(StoreError::Schema {
-                folder: data_dir.to_owned(),
-                found,
-                wanted: wanted(),
-            });
+            return Err(other_schema(data_dir, found));
         }
         Ok(Self {
             folder: data_dir.to_owned(),
@@ -108,6 +108,8 @@ fn options(path: &Path) -> SqliteConnectOptions {
         .pragma("temp_store", "memory")
         .pragma("wal_autocheckpoint", "4000")
         .pragma("journal_size_limit", "67108864")
+        // Errors carry what matters; a statement's text in the log is only noise.
+        .disable_statement_logging()
 }
 
 async fn readers(path: &Path) -> Result<SqlitePool, StoreError> {
@@ -115,13 +117,22 @@ async fn readers(path: &Path) -> Result<SqlitePool, StoreError> {
         .filename(path)
         .read_only(true)
         .busy_timeout(BUSY)
-        .pragma("temp_store", "memory");
+        .pragma("temp_store", "memory")
+        .disable_statement_logging();
     SqlitePoolOptions::new()
         .max_connections(READERS)
         .acquire_timeout(QUEUE)
         .connect_with(reading)
         .await
         .map_err(|source| StoreError::database("open the store for reading", source))
+}
+
+fn other_schema(folder: &Path, found: i64) -> StoreError {
+    StoreError::Schema {
+        folder: folder.to_owned(),
+        found,
+        wanted: wanted(),
+    }
 }
 
 /// The schema that this version reads and writes.
@@ -164,11 +175,7 @@ async fn applied(pool: &SqlitePool) -> Result<i64, StoreError> {
 async fn migrate(writer: &SqlitePool, folder: &Path) -> Result<(), StoreError> {
     let found = applied(writer).await?;
     if found > wanted() {
-        return Err(StoreError::Schema {
-            folder: folder.to_owned(),
-            found,
-            wanted: wanted(),
-        });
+        return Err(other_schema(folder, found));
     }
     MIGRATIONS
         .run(writer)

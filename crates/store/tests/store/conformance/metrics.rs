@@ -49,7 +49,8 @@ pub(crate) async fn points_come_by_series_and_time(store: Arc<dyn Store>) {
         .iter()
         .map(|s| (s.plugin.as_str(), s.name.as_str(), s.points.as_slice()))
         .collect();
-    let wanted: [(&str, &str, &[(i64, f64)]); 3] = [
+    type Seen<'a> = (&'a str, &'a str, &'a [(i64, f64)]);
+    let wanted: [Seen<'_>; 3] = [
         ("reward", "calls_per_second", &[(10, 1.0), (20, 5.0)]),
         ("reward", "in_flight", &[(10, 7.0)]),
         ("rollout", "in_flight", &[(10, 3.0)]),
