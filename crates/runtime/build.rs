@@ -42,10 +42,6 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-#[expect(
-    clippy::print_stdout,
-    reason = "this is how a build script talks to cargo"
-)]
 fn watch(path: &Path) {
     println!("cargo::rerun-if-changed={}", path.display());
 }

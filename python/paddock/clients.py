@@ -138,7 +138,6 @@ def _make(kind: str, pool: Callable[[bool], Any], url: str, token: str, options:
         except RuntimeError as error:  # an async client made outside of a loop has its own pool
             if "no running event loop" not in str(error):
                 raise
-    options.setdefault("max_retries", 0)
     return getattr(openai, kind)(base_url=url, api_key=token or "-", **options)
 
 

@@ -28,11 +28,16 @@ def as_dict(value: Any) -> dict[str, Any]:
     return dict(vars(value))
 
 
+def completion_of(response: Any) -> Any:
+    """The completion in a response, which may be a raw one of OpenAI's client."""
+    if not isinstance(response, dict) and _get(response, "choices") is None:
+        parse = getattr(response, "parse", None)
+        return parse() if callable(parse) else response
+    return response
+
+
 def reply_of(response: Any) -> dict[str, Any] | None:
     """The first choice's message of a completion; `None` if it has none."""
-    if not isinstance(response, dict) and _get(response, "choices") is None:
-        parse = getattr(response, "parse", None)  # a raw response
-        response = parse() if callable(parse) else response
     choices = _get(response, "choices")
     message = _get(choices[0], "message") if choices else None
     return None if message is None else as_dict(message)

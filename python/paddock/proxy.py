@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any
 
 from . import clients, wrap
-from .conversation import as_dict, finish_reason_of, reply_of, usage_of
+from .conversation import as_dict, completion_of, finish_reason_of, reply_of, usage_of
 from .data import ChatCompletionMessage, ChatCompletionSample, Usage, messages_of
 
 MAIN_HEADER = "X-Paddock-Main"
@@ -99,6 +99,7 @@ class RolloutInferenceProxy:
 
         It shares its connections with the process's other clients, so that making one is cheap.
         """
+        options.setdefault("max_retries", self._retries())
         client = clients.client(self.url, self.jwt_token, **options)
         return wrap.wrap_client_inplace(client, proxy=self)
 
@@ -107,8 +108,13 @@ class RolloutInferenceProxy:
 
         It shares its connections with the event loop's other clients.
         """
+        options.setdefault("max_retries", self._retries())
         client = clients.async_client(self.url, self.jwt_token, **options)
         return wrap.wrap_async_client_inplace(client, proxy=self)
+
+    def _retries(self) -> int:
+        """While a job trains, Paddock calls a rollout again itself if the model fails it."""
+        return 0 if self.mode is Mode.Training else 2
 
     def update_state_from_messages(self, messages: Iterable[Any]) -> None:
         """Tells what a request will ask. To be called before it; `process_completion` afterwards.
@@ -125,6 +131,7 @@ class RolloutInferenceProxy:
 
     def record(self, asked: Iterable[Any], completion: Any) -> None:
         """Takes a request's messages and its answer as the conversation that counts now."""
+        completion = completion_of(completion)
         reply = reply_of(completion)
         if reply is None:
             return

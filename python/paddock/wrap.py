@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, Callable, TypeVar
 
@@ -17,47 +18,34 @@ from .conversation import Collected, as_dict
 
 C = TypeVar("C")
 
-_MARK = "_paddock_proxy"
+_MARK = "_paddock_original"
+_METHODS = ("create", "parse")
+"""Methods that ask a model: `parse` is `create` with a schema, in newer clients."""
+
+_logger = logging.getLogger("paddock")
 
 
 def wrap_client_inplace(client: C, proxy: Any) -> C:
     """Makes a synchronous client record its conversation in `proxy`. Returns the client."""
-    completions = _completions(client)
-    create = _original(completions)
-    headers = _takes_headers(create)
-
-    @functools.wraps(create)
-    def recorded(*args: Any, **kwargs: Any) -> Any:
-        asked = _before(proxy, headers, kwargs)
-        response = create(*args, **kwargs)
-        if kwargs.get("stream") is True:
-            return _stream(response, proxy, asked)
-        proxy.record(asked, response)
-        return response
-
-    _put(completions, recorded, create, proxy)
+    _wrap(client, proxy, _recorded)
     return client
 
 
 def wrap_async_client_inplace(client: C, proxy: Any) -> C:
     """Makes an asynchronous client record its conversation in `proxy`. Returns the client."""
-    completions = _completions(client)
-    create = _original(completions)
-    headers = _takes_headers(create)
-
-    @functools.wraps(create)
-    async def recorded(*args: Any, **kwargs: Any) -> Any:
-        asked = _before(proxy, headers, kwargs)
-        response = create(*args, **kwargs)
-        if inspect.isawaitable(response):
-            response = await response
-        if kwargs.get("stream") is True:
-            return _async_stream(response, proxy, asked)
-        proxy.record(asked, response)
-        return response
-
-    _put(completions, recorded, create, proxy)
+    _wrap(client, proxy, _async_recorded)
     return client
+
+
+def _wrap(client: Any, proxy: Any, recorder: Callable[..., Any]) -> None:
+    completions = _completions(client)
+    for name in _METHODS:
+        method = getattr(completions, name, None)
+        if callable(method):
+            original = getattr(method, _MARK, method)  # wrapped before: a client has one proxy
+            recorded = recorder(original, proxy, _takes_headers(original))
+            setattr(recorded, _MARK, original)
+            object.__setattr__(completions, name, recorded)
 
 
 def _completions(client: Any) -> Any:
@@ -72,15 +60,41 @@ def _completions(client: Any) -> Any:
     )
 
 
-def _original(completions: Any) -> Callable[..., Any]:
-    """The client's own `create`, though it was wrapped before: a client has one proxy."""
-    create = completions.create
-    return getattr(create, _MARK, (None, create))[1]  # type: ignore[no-any-return]
+def _recorded(create: Callable[..., Any], proxy: Any, headers: bool) -> Callable[..., Any]:
+    @functools.wraps(create)
+    def recorded(*args: Any, **kwargs: Any) -> Any:
+        asked = _before(proxy, headers, kwargs)
+        response = create(*args, **kwargs)
+        if kwargs.get("stream") is True:
+            return _stream(response, proxy, asked)
+        _record(proxy, asked, response)
+        return response
+
+    return recorded
 
 
-def _put(completions: Any, recorded: Any, create: Any, proxy: Any) -> None:
-    setattr(recorded, _MARK, (proxy, create))
-    object.__setattr__(completions, "create", recorded)
+def _async_recorded(create: Callable[..., Any], proxy: Any, headers: bool) -> Callable[..., Any]:
+    @functools.wraps(create)
+    async def recorded(*args: Any, **kwargs: Any) -> Any:
+        asked = _before(proxy, headers, kwargs)
+        response = create(*args, **kwargs)
+        if inspect.isawaitable(response):
+            response = await response
+        if kwargs.get("stream") is True:
+            return _async_stream(response, proxy, asked)
+        _record(proxy, asked, response)
+        return response
+
+    return recorded
+
+
+def _record(proxy: Any, asked: Any, response: Any) -> None:
+    """Records an answer. The caller gets it, whatever shape it has."""
+    try:
+        proxy.record(asked, response)
+    except Exception as error:
+        kind = type(response).__name__
+        _logger.warning("an answer of type %s can't be recorded: %r", kind, error)
 
 
 @functools.lru_cache(maxsize=64)
@@ -116,7 +130,7 @@ def _stream(response: Any, proxy: Any, asked: Any) -> Any:
         for chunk in chunks:
             collected.add(chunk)
             yield chunk
-        proxy.record(asked, collected.completion())
+        _record(proxy, asked, collected.completion())
 
     inner = getattr(response, "_iterator", None)  # OpenAI's own stream stays what it is
     if inner is not None:
@@ -132,7 +146,7 @@ def _async_stream(response: Any, proxy: Any, asked: Any) -> Any:
         async for chunk in chunks:
             collected.add(chunk)
             yield chunk
-        proxy.record(asked, collected.completion())
+        _record(proxy, asked, collected.completion())
 
     inner = getattr(response, "_iterator", None)
     if inner is not None:

@@ -142,6 +142,16 @@ def test_an_async_client_and_one_without_chat() -> None:
     asyncio.run(main())
 
 
+def test_an_answer_of_an_unknown_shape_reaches_the_caller_all_the_same(caplog) -> None:
+    proxy = RolloutInferenceProxy(SAMPLE)
+    client = Client()
+    client.create = lambda **_: SimpleNamespace(choices=[SimpleNamespace(message=3)])
+    wrap_client_inplace(client, proxy=proxy)
+    assert client.chat.completions.create(messages=ASKED).choices[0].message == 3
+    assert "can't be recorded" in caplog.text
+    assert proxy.messages == ASKED
+
+
 def test_what_is_no_client_is_refused() -> None:
     with pytest.raises(TypeError, match="is not OpenAI-shaped"):
         wrap_client_inplace(object(), proxy=RolloutInferenceProxy(SAMPLE))
@@ -196,12 +206,15 @@ def test_ready_clients_mark_the_main_conversation(service) -> None:
             completion = client.chat.completions.create(model="m", messages=ASKED)
         assert completion.choices[0].message.content == "served"
         assert proxy.messages[-1].content == "served"
+        raw = client.chat.completions.with_raw_response.create(model="m", messages=ASKED)
+        assert raw.parse().choices[0].message.content == "served"
+        assert proxy.finish_reason == "stop"
         stream = client.chat.completions.create(model="m", messages=ASKED, stream=True)
         assert len(list(stream)) == len(chunks())
         assert proxy.messages[-1].content == "hey"
     assert {h["authorization"] for h, _, _ in seen} == {"Bearer one", "Bearer two"}
     assert all(h["x-paddock-main"] == "1" for h, _, _ in seen)
-    assert len(seen) == 4
+    assert len(seen) == 6
 
 
 def test_clients_share_their_connections(service) -> None:

@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 use crate::paddock::{Project, binary, run};
 
 const GRADERS: &str = "\
+import os
+
 from paddock import GroupGraderResult, SingleGraderResult, group_grader, single_grader
 
 
@@ -16,6 +18,15 @@ def exact(context, sample, trajectory):
     answer = trajectory['messages'][-1]['content']
     if answer == 'raise':
         raise ValueError('cannot judge this')
+    if answer == 'exit':
+        os._exit(3)
+    if answer == 'hang':
+        while True:
+            pass
+    if answer == 'nan':
+        return SingleGraderResult(reward=float('nan'))
+    if answer == 'failure':
+        return SingleGraderResult(status='failure', error='the service is down')
     if answer == 'discard':
         return SingleGraderResult(status='discard', error='no answer')
     return SingleGraderResult(reward=float(answer == sample['extra']['answer']))
@@ -143,6 +154,33 @@ fn what_fails_is_counted_and_never_a_zero() {
         ended.stderr.contains("recorded.jsonl:1"),
         "{}",
         ended.stderr
+    );
+}
+
+#[test]
+fn every_way_to_fail_is_told_apart() {
+    let ways = ["exit", "hang", "nan", "raise", "failure", "4"];
+    let trajectories = ways.map(|way| trajectory(way, "a", way == "4"));
+    let project = project(&[line(&trajectories)]);
+    let more = [
+        "--grader",
+        "plugins.graders:exact",
+        "--retries",
+        "0",
+        "--timeout",
+        "1",
+        "--json",
+    ];
+    let ended = project.paddock(&[&BASE[..], &more].concat());
+    assert_eq!(ended.code, 4, "{ended:#?}");
+    let report = ended.json();
+    let expected = json!({
+        "500": 1, "Abnormal reward": 1, "EOF": 1, "Returned failure": 1, "Timeout": 1,
+    });
+    assert_eq!(report["ungraded"], expected, "{ended:#?}");
+    assert_eq!(
+        report["agreement"]["agree"], 1,
+        "the innocent call is graded"
     );
 }
 

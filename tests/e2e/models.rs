@@ -53,3 +53,26 @@ fn a_folder_that_is_no_model_is_refused() {
     assert_eq!(ended.code, 3, "{ended:#?}");
     assert!(ended.stderr.contains("config.json"), "{}", ended.stderr);
 }
+
+#[test]
+fn pretraining_repeats_itself_with_a_seed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let make = |name: &str| {
+        let out = folder.path().join(name);
+        let out = out.to_string_lossy();
+        let args = [
+            "model", "pretrain", "--steps", "2", "--seed", "9", "--out", &out, "--json",
+        ];
+        run(binary(&args)).ok().json()
+    };
+    let (first, second) = (make("a"), make("b"));
+    assert_eq!(first["steps"], 2);
+    assert_eq!(first["hash"], second["hash"]);
+    let shown = run(binary(&[
+        "model",
+        "show",
+        &folder.path().join("a").to_string_lossy(),
+        "--json",
+    ]));
+    assert_eq!(shown.ok().json()["card"]["hash"], first["hash"]);
+}

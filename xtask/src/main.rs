@@ -17,6 +17,7 @@ const USAGE: &str = "usage: cargo xtask <task>
 
   test    formatting, lints, all Rust tests, all Python tests
   lint    formatting and lints alone
+  python  the Python tests alone
 
 Set PADDOCK_PYTHON to choose the Python (3.11 or newer).";
 
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
             python::tests(&root(), &mut report);
         }
         Some("lint") => checks::lint(&root(), &mut report),
+        Some("python") => python::tests(&root(), &mut report),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

@@ -35,7 +35,7 @@ pub(crate) struct List {
     #[arg(long)]
     name: Option<String>,
     /// Jobs at most
-    #[arg(long, default_value_t = 50)]
+    #[arg(long, value_name = "N", default_value_t = 50)]
     limit: u64,
     /// Print a JSON list
     #[arg(long)]

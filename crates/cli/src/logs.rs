@@ -48,8 +48,8 @@ pub(crate) struct Args {
     /// Only before this time
     #[arg(long, value_parser = time::parse, value_name = "TIME")]
     until: Option<i64>,
-    /// The last so many lines
-    #[arg(long, default_value_t = 1000)]
+    /// The last so many lines; all of them with --follow
+    #[arg(long, value_name = "N", default_value_t = 1000)]
     limit: u64,
     /// Go on until the job has ended
     #[arg(long, short)]

@@ -36,28 +36,28 @@ pub(crate) struct List {
     #[arg(default_value = "latest")]
     job: String,
     /// Only of this step
-    #[arg(long)]
+    #[arg(long, value_name = "N")]
     step: Option<u32>,
     /// Only of training or of validation
     #[arg(long, value_parser = phase, value_name = "train|test")]
     phase: Option<Phase>,
     /// Only of this sample of its step
-    #[arg(long)]
+    #[arg(long, value_name = "N")]
     sample: Option<u32>,
     /// Only with this status
     #[arg(long, value_parser = status, value_name = "running|success|failed|discard")]
     status: Option<TrajectoryStatus>,
     /// Only with at least this reward
-    #[arg(long, allow_negative_numbers = true)]
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     min_reward: Option<f64>,
     /// Only with at most this reward
-    #[arg(long, allow_negative_numbers = true)]
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     max_reward: Option<f64>,
     /// Only with this text at the beginning of the last message
     #[arg(long)]
     text: Option<String>,
     /// Trajectories at most
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = 100)]
     limit: u64,
     /// Print a JSON list
     #[arg(long)]

@@ -115,8 +115,8 @@ fn fault(problem: Problem) -> Fault {
         advice => advice,
     };
     Fault::invalid_value(problem.message.clone(), advice).at(Location {
-        file: problem.file,
-        line: problem.line,
+        file: problem.file.filter(|file| !file.is_empty()),
+        line: problem.line.filter(|&line| line > 0),
         field: Some(problem.field),
         ..Location::default()
     })

@@ -131,7 +131,7 @@ async fn a_sleep_is_timed_out_with_the_place_it_sleeps_in() {
         "{verdict:#?}"
     );
     assert!(
-        verdict.message.contains("acts.py:12 in act"),
+        verdict.message.contains("acts.py:14 in act"),
         "{}",
         verdict.message
     );
@@ -153,7 +153,7 @@ async fn a_loop_in_c_that_holds_the_interpreter_is_timed_out_all_the_same() {
 async fn an_exception_is_500_with_its_place() {
     let verdict = one("grade", "raise", RuntimeOverrides::default()).await;
     assert_eq!(verdict.sub_kind, Some(SubKind::Raised));
-    assert_eq!(verdict.message, "KeyError: 'answer' (acts.py:16 in act)");
+    assert_eq!(verdict.message, "KeyError: 'answer' (acts.py:18 in act)");
     assert!(
         verdict.error.contains("KeyError: 'answer'"),
         "{}",

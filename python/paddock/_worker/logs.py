@@ -54,11 +54,14 @@ def line(call: Call, level: str, logger: str, text: str, time_ms: int | None = N
 
 def _refill(call: Call) -> None:
     now = time.monotonic()
-    if now - call.since > REFILL:
-        with _instance_lock:
+    # Not waited for: a signal handler that logs may have interrupted the one who holds it.
+    if now - call.since > REFILL and _instance_lock.acquire(blocking=False):
+        try:
             call.since = now
             call.kept_lines = call.kept_characters = 0
             _tell_cut(call, f"each {REFILL:.0f} s")
+        finally:
+            _instance_lock.release()
 
 
 def _put(call: Call, level: str, logger: str, text: str, time_ms: int | None = None) -> None:
@@ -151,7 +154,7 @@ def _text(record: logging.LogRecord) -> str:
         text += "\n" + short_lines("".join(traceback.format_exception(*record.exc_info))).rstrip()
     if record.stack_info:
         text += "\n" + short_lines(str(record.stack_info))
-    return text
+    return text if type(text) is str else str.__str__(text)
 
 
 class Stream(io.TextIOBase):

@@ -141,7 +141,7 @@ class LoopSlot(asyncio.BufferedProtocol):
         try:
             seeds.seed(given[0], self._name)
             result = self._function(*given)
-            if hasattr(result, "__await__"):
+            if hasattr(type(result), "__await__"):
                 result = await result
             made = answer.of_result(result, self._kind)
         except BaseException as error:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import inspect
 import os
 import sys
 import threading
@@ -87,7 +86,7 @@ class ProcessSlot:
             given = request.arguments(body, self._kind, self._parts)
             seeds.seed(given[0], self._name)
             result = contextvars.copy_context().run(self._function, *given)
-            if inspect.isawaitable(result):
+            if hasattr(type(result), "__await__"):
                 result = asyncio.run(_awaited(result))
             return answer.of_result(result, self._kind)
         except BaseException as error:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import inspect
 import queue
 import sys
 import threading
@@ -95,7 +94,7 @@ class ThreadSlot:
             given = request.arguments(body, self._kind, self._parts)
             seeds.seed(given[0], self._name)
             result = self._function(*given)
-            if inspect.isawaitable(result):
+            if hasattr(type(result), "__await__"):
                 result = asyncio.run(_awaited(result))
             return answer.of_result(result, self._kind)
         except BaseException as error:

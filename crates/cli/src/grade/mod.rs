@@ -3,6 +3,7 @@
 mod calls;
 mod recorded;
 mod report;
+mod shown;
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -28,9 +29,9 @@ use crate::places::{CacheDir, absolute};
 use crate::{logs, reader};
 
 const EXAMPLES: &str = "\
-The recorded file has one JSON object a line: {\"sample\": {...}, \"trajectories\": [{...}]}, or
-\"trajectory\" instead, if there is one. A trajectory has \"messages\" and, as it likes, \"finish_reason\",
-\"usage\" and \"extra\". A reward of 1 counts as correct.
+The recorded file has one JSON object a line: {\"sample\": {...}, \"trajectories\": [{...}]}, or \"trajectory\" \
+where there is one. A trajectory has \"messages\"; \"finish_reason\", \"usage\" and \"extra\" may be left out. \
+A reward of 1 counts as correct.
 
 Examples:
   paddock grade --grader plugins.gsm8k:answer_matches --recorded recorded.jsonl
@@ -57,13 +58,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FIELD", default_value = "extra.is_correct")]
     agree_with: String,
     /// Calls in flight at most [default: two for each core]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     concurrency: Option<u32>,
     /// Tries after the first, for a call that fails
-    #[arg(long, default_value_t = paddock_types::retry::PLUGIN_RETRIES)]
+    #[arg(long, value_name = "N", default_value_t = paddock_types::retry::PLUGIN_RETRIES)]
     retries: u32,
-    /// Seconds for one call
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=900))]
+    /// Seconds for one call, up to 900
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=900))]
     timeout: Option<u32>,
     /// Write every line with its rewards to this file
     #[arg(long, value_name = "FILE")]

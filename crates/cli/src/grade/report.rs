@@ -10,24 +10,18 @@ use serde_json::{Map, Value};
 
 use super::calls::{Grade, Graded};
 use super::recorded::Recorded;
-use crate::failure::Failure;
-use crate::output::{Out, counted, facts, number, table, text};
-use crate::{fault, time};
-
 /// Disagreements that are kept.
-const MAX_DISAGREEMENTS: usize = 1000;
-/// Disagreements that a terminal shows.
-const SHOWN: usize = 20;
+pub(super) const MAX_DISAGREEMENTS: usize = 1000;
 /// A reward is correct if it is 1, rounding aside.
 const ROUNDING: f64 = 1e-9;
 
 /// Numbers of rewards.
 #[derive(Debug, Default, Clone, Serialize)]
 pub(super) struct Sum {
-    count: u64,
-    mean: f64,
-    min: Option<f64>,
-    max: Option<f64>,
+    pub(super) count: u64,
+    pub(super) mean: f64,
+    pub(super) min: Option<f64>,
+    pub(super) max: Option<f64>,
 }
 
 impl Sum {
@@ -41,38 +35,38 @@ impl Sum {
 
 /// A group of trajectories: those with one value in the field of `--by`.
 #[derive(Debug, Default, Serialize)]
-struct Group {
-    trajectories: u64,
-    graded: u64,
-    mean_reward: f64,
+pub(super) struct Group {
+    pub(super) trajectories: u64,
+    pub(super) graded: u64,
+    pub(super) mean_reward: f64,
     /// Share of the graded with a reward of 1.
-    accuracy: f64,
+    pub(super) accuracy: f64,
     #[serde(skip)]
-    correct: u64,
+    pub(super) correct: u64,
     /// Share of the marked that are marked correct.
     #[serde(skip_serializing_if = "Option::is_none")]
-    marked_accuracy: Option<f64>,
+    pub(super) marked_accuracy: Option<f64>,
     #[serde(skip)]
-    marked: (u64, u64),
+    pub(super) marked: (u64, u64),
 }
 
 /// A trajectory whose mark says otherwise.
 #[derive(Debug, Serialize)]
-struct Disagreement {
-    line: u64,
-    trajectory: usize,
-    group: Option<String>,
-    reward: f64,
-    mark: bool,
+pub(super) struct Disagreement {
+    pub(super) line: u64,
+    pub(super) trajectory: usize,
+    pub(super) group: Option<String>,
+    pub(super) reward: f64,
+    pub(super) mark: bool,
 }
 
 #[derive(Debug, Default, Serialize)]
-struct Agreement {
-    field: String,
-    marked: u64,
-    agree: u64,
-    share: f64,
-    disagreements: Vec<Disagreement>,
+pub(super) struct Agreement {
+    pub(super) field: String,
+    pub(super) marked: u64,
+    pub(super) agree: u64,
+    pub(super) share: f64,
+    pub(super) disagreements: Vec<Disagreement>,
 }
 
 /// The fields that the report looks at.
@@ -87,30 +81,30 @@ pub(super) struct Fields {
 /// The whole report.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    samples: u64,
-    trajectories: u64,
-    graded: u64,
-    reward: Sum,
-    graders: BTreeMap<String, Sum>,
+    pub(super) samples: u64,
+    pub(super) trajectories: u64,
+    pub(super) graded: u64,
+    pub(super) reward: Sum,
+    pub(super) graders: BTreeMap<String, Sum>,
     /// Trajectories without a reward, by why.
-    ungraded: BTreeMap<String, u64>,
-    calls: u64,
+    pub(super) ungraded: BTreeMap<String, u64>,
+    pub(super) calls: u64,
     /// Attempts that ended in a fault, by sub-kind.
-    failed_calls: BTreeMap<String, u64>,
+    pub(super) failed_calls: BTreeMap<String, u64>,
     /// Share of samples with at least one correct trajectory.
-    bon: f64,
+    pub(super) bon: f64,
     /// Share of samples with all trajectories correct.
-    aon: f64,
+    pub(super) aon: f64,
     /// Mean share of correct trajectories.
-    avg_n: f64,
-    by: String,
-    groups: BTreeMap<String, Group>,
-    agreement: Option<Agreement>,
+    pub(super) avg_n: f64,
+    pub(super) by: String,
+    pub(super) groups: BTreeMap<String, Group>,
+    pub(super) agreement: Option<Agreement>,
     pub(super) seconds: f64,
     #[serde(skip)]
     pub(super) first_given_up: Option<(String, u64, Verdict)>,
     #[serde(skip)]
-    fields: Fields,
+    pub(super) fields: Fields,
 }
 
 /// The value at a path such as `extra.model`.
@@ -251,143 +245,6 @@ impl Report {
     pub(super) fn has_failures(&self) -> bool {
         self.first_given_up.is_some()
     }
-
-    /// Prints it for people.
-    pub(super) fn print(&self, out: &mut Out) -> Result<(), Failure> {
-        let mut rows = facts();
-        let mut fact = |name: &str, value: String| {
-            rows.add_row([name.to_owned(), value]);
-        };
-        fact("samples", self.samples.to_string());
-        fact("trajectories", self.trajectories.to_string());
-        fact("graded", self.graded.to_string());
-        fact("without reward", counted(&self.ungraded));
-        fact("reward", spread(&self.reward));
-        if self.graders.len() > 1 {
-            for (grader, sum) in &self.graders {
-                fact(&format!("  {grader}"), spread(sum));
-            }
-        }
-        fact(
-            "calls",
-            format!("{}, failed: {}", self.calls, counted(&self.failed_calls)),
-        );
-        if self.trajectories > self.samples {
-            fact(
-                "BON, AON, AvgN",
-                format!(
-                    "{}, {}, {}",
-                    percent(self.bon),
-                    percent(self.aon),
-                    percent(self.avg_n)
-                ),
-            );
-        }
-        if let Some(agreement) = &self.agreement {
-            let Agreement {
-                field,
-                marked,
-                agree,
-                share,
-                ..
-            } = agreement;
-            fact(
-                "agreement",
-                format!("{agree} of {marked} marks in {field} ({})", percent(*share)),
-            );
-        }
-        fact("took", time::span(self.seconds));
-        out.line(text(&mut rows))?;
-        self.print_groups(out)?;
-        self.print_disagreements(out)
-    }
-
-    fn print_groups(&self, out: &mut Out) -> Result<(), Failure> {
-        if self.groups.is_empty() {
-            return Ok(());
-        }
-        let mut rows = table(&[
-            &self.by,
-            "#trajectories",
-            "#graded",
-            "#mean reward",
-            "#accuracy",
-            "#marked",
-        ]);
-        for (name, group) in &self.groups {
-            rows.add_row([
-                name.clone(),
-                group.trajectories.to_string(),
-                group.graded.to_string(),
-                number(Some(group.mean_reward)),
-                percent(group.accuracy),
-                group.marked_accuracy.map_or_else(|| "-".into(), percent),
-            ]);
-        }
-        out.line("")?;
-        out.line(text(&mut rows))
-    }
-
-    fn print_disagreements(&self, out: &mut Out) -> Result<(), Failure> {
-        let Some(agreement) = &self.agreement else {
-            return Ok(());
-        };
-        if agreement.disagreements.is_empty() {
-            return Ok(());
-        }
-        out.line("")?;
-        out.line(format!("disagreements with {}:", agreement.field))?;
-        for one in agreement.disagreements.iter().take(SHOWN) {
-            let Disagreement {
-                line,
-                trajectory,
-                group,
-                reward,
-                mark,
-            } = one;
-            let group = group.as_deref().unwrap_or("-");
-            out.line(format!(
-                "  line {line}, trajectory {trajectory} ({group}): reward {reward}, marked {mark}"
-            ))?;
-        }
-        let total = agreement.marked - agreement.agree;
-        if total > SHOWN as u64 {
-            out.line(format!(
-                "  … and {} more: --json has the first {MAX_DISAGREEMENTS}",
-                total - SHOWN as u64
-            ))?;
-        }
-        Ok(())
-    }
-
-    /// The fault of the first call that was given up, if any was.
-    pub(super) fn print_fault(&self, recorded: &str) {
-        let Some((plugin, line, verdict)) = &self.first_given_up else {
-            return;
-        };
-        if let Some(fault) = super::given_up(plugin, recorded, *line, verdict) {
-            eprint!(
-                "\nthe first call that was given up:\n{}",
-                fault::report(&fault)
-            );
-        }
-    }
-}
-
-fn spread(sum: &Sum) -> String {
-    match sum.count {
-        0 => "-".into(),
-        _ => format!(
-            "mean {}, from {} to {}",
-            number(Some(sum.mean)),
-            number(sum.min),
-            number(sum.max)
-        ),
-    }
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.2}%", share * 100.0)
 }
 
 #[cfg(test)]

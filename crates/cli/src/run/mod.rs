@@ -18,8 +18,8 @@ use crate::places::{CacheDir, DataDir, absolute};
 use crate::{fault, reader};
 
 const EXAMPLES: &str = "\
-A project is a folder with a job.yaml. Everything is checked before anything is spent: the job file, every
-row of the data, the plugins' functions. `paddock explain hyperparameters` has all of --set's names.
+A project is a folder with a job.yaml. Everything is checked before anything is spent: the job file, every row \
+of the data, the plugins' functions. `paddock explain hyperparameters` has all names for --set.
 
 Examples:
   paddock run examples/arithmetic

@@ -21,7 +21,6 @@ use state::State;
 
 use crate::model::files::{read_json, read_tensors, split, take, write_json, write_tensors};
 use crate::model::{Model, parameters};
-use crate::ops::storage::Held;
 use crate::policy::PolicyError;
 use crate::train::{AdamW, Trainer};
 
@@ -30,10 +29,6 @@ const REFERENCE: &str = "reference.safetensors";
 const FIRST: &str = "first.";
 const SECOND: &str = "second.";
 
-fn slices(moments: &[Vec<f32>]) -> Vec<&[f32]> {
-    moments.iter().map(Vec::as_slice).collect()
-}
-
 impl Trainer {
     /// Writes a checkpoint. `folder` is replaced if it is there.
     pub fn save(&self, folder: &Path, progress: &Progress) -> Result<(), PolicyError> {
@@ -41,16 +36,14 @@ impl Trainer {
             self.model.save(inside, &self.card)?;
             let parameters = parameters(self.model.config());
             if let Some(AdamW { first, second, .. }) = &self.optimiser {
-                let (first, second) = (slices(first), slices(second));
-                let mut tensors = split(&parameters, &first, FIRST);
-                tensors.extend(split(&parameters, &second, SECOND));
+                let mut tensors = split(&parameters, first, FIRST);
+                tensors.extend(split(&parameters, second, SECOND));
                 write_tensors(&inside.join(OPTIMIZER), &tensors)?;
             }
             if let Some(reference) = &self.reference {
                 let held = reference.held();
-                let numbers = held.iter().map(Held::floats).collect::<Result<Vec<_>, _>>();
-                let numbers = numbers.map_err(PolicyError::compute)?;
-                write_tensors(&inside.join(REFERENCE), &split(&parameters, &numbers, ""))?;
+                let numbers = held.floats().map_err(PolicyError::compute)?;
+                write_tensors(&inside.join(REFERENCE), &split(&parameters, numbers, ""))?;
             }
             write_json(&inside.join(state::FILE), &State::of(self, progress)?)
         })

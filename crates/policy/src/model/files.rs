@@ -14,7 +14,6 @@ use super::card::ModelCard;
 use super::config::ModelConfig;
 use super::layout::{Parameter, parameters};
 use super::weights::Model;
-use crate::ops::storage::Held;
 use crate::policy::PolicyError;
 
 /// Weights of a model folder.
@@ -100,58 +99,54 @@ pub(crate) fn read_tensors(file: &Path) -> Result<HashMap<String, Tensor>, Polic
     })
 }
 
-/// Takes the numbers of some parameters out of a file's tensors.
+/// Takes the numbers of all parameters out of a file's tensors.
 pub(crate) fn take(
     file: &Path,
     tensors: &HashMap<String, Tensor>,
     parameters: &[Parameter],
     prefix: &str,
-) -> Result<Vec<Vec<f32>>, PolicyError> {
+) -> Result<Vec<f32>, PolicyError> {
     let wrong = |reason: String| PolicyError::Weights {
         file: file.to_path_buf(),
         reason,
     };
-    parameters
-        .iter()
-        .map(|parameter| {
-            let mut numbers = Vec::with_capacity(parameter.size());
-            for part in &parameter.parts {
-                let name = format!("{prefix}{}", part.name);
-                let tensor = tensors
-                    .get(&name)
-                    .ok_or_else(|| wrong(format!("no tensor \"{name}\"")))?;
-                let shape: Vec<usize> = std::iter::once(part.rows).chain(parameter.cols).collect();
-                if tensor.dims() != shape {
-                    return Err(wrong(format!(
-                        "tensor \"{name}\" has shape {:?}, the configuration asks for {shape:?}",
-                        tensor.dims()
-                    )));
-                }
-                let part = tensor
-                    .to_dtype(DType::F32)
-                    .and_then(|t| t.flatten_all()?.to_vec1::<f32>())
-                    .map_err(|source| wrong(source.to_string()))?;
-                numbers.extend(part);
+    let mut numbers = Vec::with_capacity(parameters.iter().map(Parameter::size).sum());
+    for parameter in parameters {
+        for part in &parameter.parts {
+            let name = format!("{prefix}{}", part.name);
+            let tensor = tensors
+                .get(&name)
+                .ok_or_else(|| wrong(format!("no tensor \"{name}\"")))?;
+            let shape: Vec<usize> = std::iter::once(part.rows).chain(parameter.cols).collect();
+            if tensor.dims() != shape {
+                return Err(wrong(format!(
+                    "tensor \"{name}\" has shape {:?}, the configuration asks for {shape:?}",
+                    tensor.dims()
+                )));
             }
-            Ok(numbers)
-        })
-        .collect()
+            let part = tensor
+                .to_dtype(DType::F32)
+                .and_then(|t| t.flatten_all()?.to_vec1::<f32>())
+                .map_err(|source| wrong(source.to_string()))?;
+            numbers.extend(part);
+        }
+    }
+    Ok(numbers)
 }
 
-/// Splits parameters into the named tensors of files.
+/// Splits all numbers into the named tensors of files.
 pub(crate) fn split<'a>(
     parameters: &[Parameter],
-    numbers: &[&'a [f32]],
+    mut numbers: &'a [f32],
     prefix: &str,
 ) -> Vec<(String, Vec<usize>, &'a [f32])> {
     let mut out = Vec::new();
-    for (parameter, numbers) in parameters.iter().zip(numbers) {
-        let mut rest = *numbers;
+    for parameter in parameters {
         for part in &parameter.parts {
-            let (these, others) = rest.split_at(part.rows * parameter.cols.unwrap_or(1));
+            let (these, rest) = numbers.split_at(part.rows * parameter.cols.unwrap_or(1));
             let shape = std::iter::once(part.rows).chain(parameter.cols).collect();
             out.push((format!("{prefix}{}", part.name), shape, these));
-            rest = others;
+            numbers = rest;
         }
     }
     out
@@ -184,9 +179,8 @@ impl Model {
     pub fn save(&self, folder: &Path, card: &ModelCard) -> Result<(), PolicyError> {
         write_json(&folder.join(CONFIG), self.config())?;
         let held = self.held();
-        let numbers = held.iter().map(Held::floats).collect::<Result<Vec<_>, _>>();
-        let numbers = numbers.map_err(PolicyError::compute)?;
-        let tensors = split(&parameters(self.config()), &numbers, "");
+        let numbers = held.floats().map_err(PolicyError::compute)?;
+        let tensors = split(&parameters(self.config()), numbers, "");
         write_tensors(&folder.join(WEIGHTS), &tensors)?;
         let card = ModelCard {
             context: self.config().max_position_embeddings as u32,
@@ -199,10 +193,9 @@ impl Model {
     /// SHA-256 of its weights: of every tensor's name, shape and numbers, in their order.
     pub fn hash(&self) -> Result<String, PolicyError> {
         let held = self.held();
-        let numbers = held.iter().map(Held::floats).collect::<Result<Vec<_>, _>>();
-        let numbers = numbers.map_err(PolicyError::compute)?;
+        let numbers = held.floats().map_err(PolicyError::compute)?;
         let mut hash = Sha256::new();
-        for (name, shape, numbers) in split(&parameters(self.config()), &numbers, "") {
+        for (name, shape, numbers) in split(&parameters(self.config()), numbers, "") {
             hash.update(format!("{name} {shape:?}\n"));
             hash.update(little_endian(numbers));
         }

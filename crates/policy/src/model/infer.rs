@@ -1,19 +1,19 @@
-//! The decoder on plain buffers, with cached keys and values: what sampling and the reference
-//! model run. One thread computes one group of sequences from end to end; threads share groups
-//! out among themselves and never meet inside one.
+//! The decoder with cached keys and values: what sampling and the reference model run. One
+//! thread computes one group of sequences from end to end; threads share groups out among
+//! themselves and never meet inside one.
 
+use std::sync::Arc;
+
+use super::layout::cut;
 use super::packed::Packed;
-use super::weights::{Model, blocks, ends};
+use super::pass::{Buffers, Tail};
+use super::prepared::Prepared;
+use super::weights::Model;
 use crate::ops::attention::{Scratch, attend};
 use crate::ops::embedding::gather;
-use crate::ops::linear::linear;
-use crate::ops::logprob::Softmax;
-use crate::ops::matmul::Onto;
-use crate::ops::norm::rms_norm;
+use crate::ops::logprob::target_logprobs;
 use crate::ops::pages::Pages;
-use crate::ops::simd::vectorised;
 use crate::ops::storage::Held;
-use crate::ops::swiglu::swiglu;
 use crate::policy::PolicyError;
 
 /// Keys and values of one sequence in every layer.
@@ -53,16 +53,19 @@ impl Cache {
 /// A model held for reading: nobody changes its weights meanwhile.
 pub(crate) struct Reading<'a> {
     model: &'a Model,
-    held: Vec<Held<'a>>,
+    held: Held<'a>,
+    prepared: Arc<Prepared>,
 }
 
 impl<'a> Reading<'a> {
     /// Holds a model until the value is dropped.
-    pub(crate) fn new(model: &'a Model) -> Self {
-        Self {
+    pub(crate) fn new(model: &'a Model) -> Result<Self, PolicyError> {
+        let prepared = model.prepared().map_err(PolicyError::compute)?;
+        Ok(Self {
             model,
             held: model.held(),
-        }
+            prepared,
+        })
     }
 
     /// Appends tokens to sequences and returns the logits of the rows `wanted`, counted over
@@ -73,62 +76,35 @@ impl<'a> Reading<'a> {
         wanted: &[u32],
     ) -> Result<Vec<f32>, PolicyError> {
         let config = self.model.config();
-        let all = self
-            .held
-            .iter()
-            .map(Held::floats)
-            .collect::<Result<Vec<_>, _>>();
-        let all = all.map_err(PolicyError::compute)?;
-        let (width, inner, heads) = (config.hidden_size, config.intermediate_size, config.heads());
-        let eps = config.rms_norm_eps as f32;
+        let weights = cut(config, self.held.floats().map_err(PolicyError::compute)?);
+        let panels = &self.prepared.forward;
         let ids: Vec<u32> = sequences
             .iter()
             .flat_map(|(_, ids)| ids.iter().copied())
             .collect();
-        let rows = ids.len();
-
-        let mut x = vec![0.0; rows * width];
-        let mut normed = vec![0.0; rows * width];
-        let mut qkv = vec![0.0; rows * heads.row()];
-        let mut mixed = vec![0.0; rows * heads.out()];
-        let mut both = vec![0.0; rows * 2 * inner];
-        let mut gated = vec![0.0; rows * inner];
+        let heads = config.heads();
         let mut scratch = Scratch::default();
-        gather(all[0], width, &ids, &mut x);
-        for (layer, block) in blocks(&all, config.num_hidden_layers).enumerate() {
-            rms_norm(&x, block.attention_norm, eps, &mut normed);
-            linear(&normed, block.qkv, width, &mut qkv, Onto::Nothing);
-            let (mut from, mut into) = (qkv.as_slice(), mixed.as_mut_slice());
-            for (cache, ids) in sequences.iter_mut() {
-                let (these, rest) = from.split_at(ids.len() * heads.row());
-                let (out, others) = into.split_at_mut(ids.len() * heads.out());
-                let pages = &mut cache.layers[layer];
-                attend(heads, self.model.rope(), these, pages, &mut scratch, out);
-                (from, into) = (rest, others);
-            }
-            linear(&mixed, block.out, heads.out(), &mut x, Onto::Itself);
-            rms_norm(&x, block.mlp_norm, eps, &mut normed);
-            linear(&normed, block.gate_up, width, &mut both, Onto::Nothing);
-            swiglu(&both, inner, &mut gated);
-            linear(&gated, block.down, inner, &mut x, Onto::Itself);
+        let mut buffers = Buffers::new(config, ids.len());
+        let mut x = vec![0.0; ids.len() * config.hidden_size];
+        gather(weights.embeddings, config.hidden_size, &ids, &mut x);
+        for (layer, (weights, panels)) in weights.blocks.iter().zip(&panels.blocks).enumerate() {
+            buffers.forward(config, weights, panels, &mut x, |mut rows, mut out| {
+                for (cache, ids) in sequences.iter_mut() {
+                    let (these, rest) = rows.split_at(ids.len() * heads.row());
+                    let (into, others) = out.split_at_mut(ids.len() * heads.out());
+                    let pages = &mut cache.layers[layer];
+                    attend(heads, self.model.rope(), these, pages, &mut scratch, into);
+                    (rows, out) = (rest, others);
+                }
+            });
         }
-        let (norm, head) = ends(&all, config.num_hidden_layers);
-        let mut last = vec![0.0; wanted.len() * width];
-        let mut normed = vec![0.0; wanted.len() * width];
-        let mut logits = vec![0.0; wanted.len() * config.vocab_size];
-        gather(&x, width, wanted, &mut last);
-        rms_norm(&last, norm, eps, &mut normed);
-        linear(&normed, head, width, &mut logits, Onto::Nothing);
-        Ok(logits)
+        Ok(Tail::forward(config, weights.norm, &panels.head, &x, wanted).logits)
     }
 
     /// Log-probabilities of a micro-batch's targets, of logits divided by a temperature.
     pub(crate) fn score(&self, packed: &Packed, temperature: f64) -> Result<Vec<f32>, PolicyError> {
-        let mut caches: Vec<Cache> = packed
-            .lengths
-            .iter()
-            .map(|_| Cache::new(self.model))
-            .collect();
+        let new = |_| Cache::new(self.model);
+        let mut caches: Vec<Cache> = packed.lengths.iter().map(new).collect();
         let mut ids = packed.ids.as_slice();
         let mut sequences = Vec::with_capacity(caches.len());
         for (cache, length) in caches.iter_mut().zip(packed.lengths.iter()) {
@@ -137,14 +113,6 @@ impl<'a> Reading<'a> {
             ids = rest;
         }
         let logits = self.extend(&mut sequences, &packed.rows)?;
-        let inverse = (1.0 / temperature) as f32;
-        let rows = logits.chunks_exact(self.model.config().vocab_size);
-        Ok(vectorised(#[inline(always)] || {
-            rows.zip(&packed.targets)
-                .map(|(row, target)| {
-                    Softmax::of(row, inverse).logprob(row[*target as usize], inverse)
-                })
-                .collect()
-        }))
+        Ok(target_logprobs(&logits, &packed.targets, (1.0 / temperature) as f32).0)
     }
 }

@@ -64,8 +64,75 @@ impl Parameter {
     }
 }
 
-/// Parameters of a block.
-pub(crate) const PER_LAYER: usize = 6;
+/// The parameters of a block.
+pub(crate) struct Block<T> {
+    pub(crate) attention_norm: T,
+    pub(crate) qkv: T,
+    pub(crate) out: T,
+    pub(crate) mlp_norm: T,
+    pub(crate) gate_up: T,
+    pub(crate) down: T,
+}
+
+/// One thing for each parameter, by its place in the model.
+pub(crate) struct Parts<T> {
+    pub(crate) embeddings: T,
+    pub(crate) blocks: Vec<Block<T>>,
+    pub(crate) norm: T,
+    /// `None` where the output layer is the embedding table.
+    pub(crate) head: Option<T>,
+}
+
+impl<T> Parts<T> {
+    /// Sorts things that come in the order of [`parameters`].
+    fn new(config: &ModelConfig, all: impl IntoIterator<Item = T>) -> Self {
+        let mut all = all.into_iter();
+        let mut next = || all.next().expect("one thing for each parameter");
+        Self {
+            embeddings: next(),
+            blocks: (0..config.num_hidden_layers)
+                .map(|_| Block {
+                    attention_norm: next(),
+                    qkv: next(),
+                    out: next(),
+                    mlp_norm: next(),
+                    gate_up: next(),
+                    down: next(),
+                })
+                .collect(),
+            norm: next(),
+            head: if config.tie_word_embeddings {
+                None
+            } else {
+                Some(next())
+            },
+        }
+    }
+}
+
+/// The numbers of each parameter.
+pub(crate) fn cut<'a>(config: &ModelConfig, mut all: &'a [f32]) -> Parts<&'a [f32]> {
+    Parts::new(
+        config,
+        parameters(config).iter().map(|parameter| {
+            let (these, rest) = all.split_at(parameter.size());
+            all = rest;
+            these
+        }),
+    )
+}
+
+/// The numbers of each parameter, to be changed.
+pub(crate) fn cut_mut<'a>(config: &ModelConfig, mut all: &'a mut [f32]) -> Parts<&'a mut [f32]> {
+    Parts::new(
+        config,
+        parameters(config).iter().map(|parameter| {
+            let (these, rest) = std::mem::take(&mut all).split_at_mut(parameter.size());
+            all = rest;
+            these
+        }),
+    )
+}
 
 /// All parameters, in the order that models, gradients and optimisers keep them in:
 /// embeddings, blocks, last norm, output layer if it is not tied.

@@ -2,9 +2,9 @@
 //! grouped key heads, embeddings tied or not), described by a `config.json` with Hugging Face's
 //! field names and kept in `model.safetensors` with their tensor names.
 //!
-//! [`Model::logprobs`] is the training graph on candle, [`infer`] the same arithmetic on plain
-//! buffers with cached keys and values; both call the functions of `ops`, so they agree bit for
-//! bit (tested).
+//! `decoder` is one candle operation from all weights to log-probabilities, with its own
+//! backward pass: what training differentiates. `infer` runs with cached keys and values: what
+//! sampling uses. Both are made of the blocks in `pass`, so they agree bit for bit (tested).
 
 mod card;
 mod config;
@@ -13,6 +13,8 @@ pub(crate) mod files;
 pub(crate) mod infer;
 mod layout;
 mod packed;
+mod pass;
+mod prepared;
 mod weights;
 
 #[cfg(test)]

@@ -42,9 +42,15 @@ fn graph_and_buffers_give_the_same_bits() {
             .zip(&masks)
             .map(|(i, m)| (i.as_slice(), m.as_slice())),
     );
-    let graph = model.logprobs(&packed, 0.8).expect("a pass").logprobs;
+    let graph = model
+        .logprobs(&packed.clone().into(), 0.8)
+        .expect("a pass")
+        .logprobs;
     let graph = Held::new(&graph).floats().expect("numbers").to_vec();
-    let buffers = Reading::new(&model).score(&packed, 0.8).expect("a pass");
+    let buffers = Reading::new(&model)
+        .expect("a model")
+        .score(&packed, 0.8)
+        .expect("a pass");
     assert_eq!(graph, buffers);
     assert_eq!(graph.len(), packed.targets());
 }

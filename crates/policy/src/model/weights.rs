@@ -1,49 +1,37 @@
 //! A model: its shape and its numbers.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use candle_core::{Device, Tensor, Var};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::config::ModelConfig;
-use super::layout::{PER_LAYER, Start, parameters};
+use super::layout::{Start, parameters};
+use super::prepared::Prepared;
 use crate::ops::rope::Rope;
 use crate::ops::storage::Held;
 use crate::policy::PolicyError;
 
-/// A decoder with its weights. Trainable ones are candle variables; a frozen one builds no
-/// graph.
+/// A decoder with its weights: one tensor of all its numbers, in the order of its parameters.
+/// That of a trainable model is a candle variable; a frozen one builds no graph.
 pub struct Model {
     config: ModelConfig,
     rope: Arc<Rope>,
-    tensors: Vec<Tensor>,
-    vars: Vec<Var>,
-}
-
-/// The parameters of a block.
-pub(crate) struct Block<T> {
-    pub(crate) attention_norm: T,
-    pub(crate) qkv: T,
-    pub(crate) out: T,
-    pub(crate) mlp_norm: T,
-    pub(crate) gate_up: T,
-    pub(crate) down: T,
+    weights: Tensor,
+    var: Option<Var>,
+    /// Matrices packed for products, until the weights change.
+    prepared: Mutex<Option<Arc<Prepared>>>,
 }
 
 impl Model {
-    /// A trainable model from numbers in the order of its parameters.
+    /// A trainable model from all its numbers, in the order of its parameters.
     pub(crate) fn from_numbers(
         config: ModelConfig,
-        numbers: Vec<Vec<f32>>,
+        numbers: Vec<f32>,
     ) -> Result<Self, PolicyError> {
-        let vars = parameters(&config)
-            .iter()
-            .zip(numbers)
-            .map(|(parameter, numbers)| Var::from_vec(numbers, parameter.shape(), &Device::Cpu))
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(PolicyError::compute)?;
-        let tensors = vars.iter().map(|var| var.as_tensor().clone()).collect();
+        let count = numbers.len();
+        let var = Var::from_vec(numbers, count, &Device::Cpu).map_err(PolicyError::compute)?;
         let rope = Rope::new(
             config.head(),
             config.rope_theta,
@@ -52,8 +40,9 @@ impl Model {
         Ok(Self {
             config,
             rope: Arc::new(rope),
-            tensors,
-            vars,
+            weights: var.as_tensor().clone(),
+            var: Some(var),
+            prepared: Mutex::default(),
         })
     }
 
@@ -64,15 +53,13 @@ impl Model {
             reason,
         })?;
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let numbers = parameters(&config)
-            .iter()
-            .map(|parameter| match parameter.start {
-                Start::Ones => vec![1.0; parameter.size()],
-                Start::Normal(deviation) => (0..parameter.size())
-                    .map(|_| (normal(&mut random) * deviation) as f32)
-                    .collect(),
-            })
-            .collect();
+        let mut numbers = Vec::new();
+        for parameter in parameters(&config) {
+            numbers.extend((0..parameter.size()).map(|_| match parameter.start {
+                Start::Ones => 1.0,
+                Start::Normal(deviation) => (normal(&mut random) * deviation) as f32,
+            }));
+        }
         Self::from_numbers(config, numbers)
     }
 
@@ -83,75 +70,59 @@ impl Model {
 
     /// Number of its parameters.
     pub fn parameter_count(&self) -> usize {
-        self.tensors.iter().map(Tensor::elem_count).sum()
+        self.weights.elem_count()
     }
 
     /// A copy with numbers of its own that builds no graph: a reference.
     pub fn frozen(&self) -> Result<Self, PolicyError> {
-        let tensors = self
-            .tensors
-            .iter()
-            .map(|tensor| tensor.detach().copy())
-            .collect::<Result<_, _>>()
-            .map_err(PolicyError::compute)?;
-        let (config, rope) = (self.config.clone(), self.rope.clone());
+        let weights = self.weights.detach().copy().map_err(PolicyError::compute)?;
         Ok(Self {
-            config,
-            rope,
-            tensors,
-            vars: Vec::new(),
+            config: self.config.clone(),
+            rope: self.rope.clone(),
+            weights,
+            var: None,
+            prepared: Mutex::default(),
         })
     }
 
     /// Takes over the weights of a model of the same shape.
     pub(crate) fn take_weights(&self, other: &Self) -> Result<(), PolicyError> {
-        for (var, tensor) in self.vars.iter().zip(&other.tensors) {
-            var.set(tensor).map_err(PolicyError::compute)?;
+        if let Some(var) = &self.var {
+            var.set(&other.weights).map_err(PolicyError::compute)?;
+            self.weights_changed();
         }
         Ok(())
     }
 
-    /// The variables of a trainable model; empty for a frozen one.
-    pub(crate) fn vars(&self) -> &[Var] {
-        &self.vars
+    /// All its numbers.
+    pub(crate) fn weights(&self) -> &Tensor {
+        &self.weights
+    }
+
+    /// All its numbers, held for reading.
+    pub(crate) fn held(&self) -> Held<'_> {
+        Held::new(&self.weights)
     }
 
     pub(crate) fn rope(&self) -> &Arc<Rope> {
         &self.rope
     }
 
-    pub(crate) fn tensors(&self) -> &[Tensor] {
-        &self.tensors
+    /// Its matrices, packed for products with its weights as they are now.
+    pub(crate) fn prepared(&self) -> candle_core::Result<Arc<Prepared>> {
+        let mut kept = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(prepared) = &*kept {
+            return Ok(prepared.clone());
+        }
+        let prepared = Arc::new(Prepared::new(&self.config, self.held().floats()?));
+        *kept = Some(prepared.clone());
+        Ok(prepared)
     }
 
-    /// Every parameter's numbers, held for reading.
-    pub(crate) fn held(&self) -> Vec<Held<'_>> {
-        self.tensors.iter().map(Held::new).collect()
+    /// Must follow every change of the weights.
+    pub(crate) fn weights_changed(&self) {
+        *self.prepared.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
-}
-
-/// The blocks of a list of parameters.
-pub(crate) fn blocks<T: Copy>(all: &[T], layers: usize) -> impl Iterator<Item = Block<T>> {
-    all[1..1 + layers * PER_LAYER]
-        .as_chunks::<PER_LAYER>()
-        .0
-        .iter()
-        .map(
-            |&[attention_norm, qkv, out, mlp_norm, gate_up, down]| Block {
-                attention_norm,
-                qkv,
-                out,
-                mlp_norm,
-                gate_up,
-                down,
-            },
-        )
-}
-
-/// The last norm and the output layer of a list of parameters.
-pub(crate) fn ends<T: Copy>(all: &[T], layers: usize) -> (T, T) {
-    let norm = 1 + layers * PER_LAYER;
-    (all[norm], *all.get(norm + 1).unwrap_or(&all[0]))
 }
 
 /// A standard normal number (Box and Muller 1958).

@@ -5,14 +5,9 @@
 //! positions up to its own. Training starts from empty pages, sampling from cached ones.
 //! Backward: weights are computed again from queries and keys instead of being kept.
 
-use std::sync::Arc;
-
-use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
-
 use super::pages::{CHUNK, Pages, exponentials};
 use super::rope::Rope;
 use super::simd::{dot, vectorised};
-use super::storage::{Held, floats};
 
 /// How a row of queries, keys and values is laid out: all query heads, key heads, value heads.
 #[derive(Debug, Clone, Copy)]
@@ -93,81 +88,58 @@ pub(crate) fn attend(
     scratch.query.resize(heads.head, 0.0);
     scratch.keys.resize(heads.keys * heads.head, 0.0);
     let first = pages.len();
-    vectorised(#[inline(always)] || {
-        for (i, row) in rows.chunks_exact(heads.row()).enumerate() {
-            let (_, keys, values) = heads.split(row);
-            heads.turn_keys(rope, first + i, keys, &mut scratch.keys);
-            pages.push(&scratch.keys, values);
-        }
-        let outs = out.chunks_exact_mut(heads.out());
-        for (i, (row, out)) in rows.chunks_exact(heads.row()).zip(outs).enumerate() {
-            let len = first + i + 1;
-            let (queries, _, _) = heads.split(row);
-            let queries = queries.chunks_exact(heads.head);
-            for (h, (query, out)) in queries.zip(out.chunks_exact_mut(heads.head)).enumerate() {
-                heads.query(rope, len - 1, query, &mut scratch.query);
-                let key_head = h / heads.group();
-                pages.scores(key_head, &scratch.query, len, &mut scratch.scores);
-                let inverse = exponentials(&mut scratch.scores, len);
-                pages.mix(key_head, &scratch.scores, len, out);
-                for x in out {
-                    *x *= inverse;
+    vectorised(
+        #[inline(always)]
+        || {
+            for (i, row) in rows.chunks_exact(heads.row()).enumerate() {
+                let (_, keys, values) = heads.split(row);
+                heads.turn_keys(rope, first + i, keys, &mut scratch.keys);
+                pages.push(&scratch.keys, values);
+            }
+            let outs = out.chunks_exact_mut(heads.out());
+            for (i, (row, out)) in rows.chunks_exact(heads.row()).zip(outs).enumerate() {
+                let len = first + i + 1;
+                let (queries, _, _) = heads.split(row);
+                let queries = queries.chunks_exact(heads.head);
+                for (h, (query, out)) in queries.zip(out.chunks_exact_mut(heads.head)).enumerate() {
+                    heads.query(rope, len - 1, query, &mut scratch.query);
+                    let key_head = h / heads.group();
+                    pages.scores(key_head, &scratch.query, len, &mut scratch.scores);
+                    let inverse = exponentials(&mut scratch.scores, len);
+                    pages.mix(key_head, &scratch.scores, len, out);
+                    for x in out {
+                        *x *= inverse;
+                    }
                 }
             }
-        }
-    });
+        },
+    );
 }
 
-/// The operation on packed sequences.
-pub(crate) struct Attention {
-    /// Layout of a row.
-    pub(crate) heads: Heads,
-    /// Positions.
-    pub(crate) rope: Arc<Rope>,
-    /// Rows of each sequence, in order.
-    pub(crate) lengths: Arc<Vec<usize>>,
-}
-
-impl CustomOp1 for Attention {
-    fn name(&self) -> &'static str {
-        "attention"
-    }
-
-    fn cpu_fwd(&self, rows: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        let count = layout.shape().dims2()?.0;
-        let mut out = vec![0.0; count * self.heads.out()];
-        let (mut rows, mut into) = (floats(rows, layout)?, out.as_mut_slice());
-        let mut pages = Pages::new(self.heads.keys, self.heads.head);
-        let mut scratch = Scratch::default();
-        for &length in self.lengths.iter() {
-            let (these, rest) = rows.split_at(length * self.heads.row());
-            let (out, others) = into.split_at_mut(length * self.heads.out());
-            pages.clear();
-            attend(self.heads, &self.rope, these, &mut pages, &mut scratch, out);
-            (rows, into) = (rest, others);
-        }
-        Ok((CpuStorage::F32(out), (count, self.heads.out()).into()))
-    }
-
-    fn bwd(&self, rows: &Tensor, out: &Tensor, grad: &Tensor) -> Result<Option<Tensor>> {
-        let (held_rows, held_out, held_grad) = (Held::new(rows), Held::new(out), Held::new(grad));
-        let (all, outs, grads) = (held_rows.floats()?, held_out.floats()?, held_grad.floats()?);
-        let mut result = vec![0.0; all.len()];
-        let mut backward = Backward::new(self.heads);
-        let mut from = 0;
-        for &length in self.lengths.iter() {
-            let input = from * self.heads.row()..(from + length) * self.heads.row();
-            let output = from * self.heads.out()..(from + length) * self.heads.out();
-            backward.sequence(
-                &self.rope,
-                &all[input.clone()],
-                &outs[output.clone()],
-                &grads[output],
-                &mut result[input],
-            );
-            from += length;
-        }
-        Ok(Some(Tensor::from_vec(result, rows.shape(), rows.device())?))
+/// Writes the gradient of packed sequences' rows into `d_rows`: `out` is what [`attend`] made of
+/// `rows`, sequence after sequence, each from empty pages.
+pub(crate) fn attend_backward(
+    heads: Heads,
+    rope: &Rope,
+    lengths: &[usize],
+    rows: &[f32],
+    out: &[f32],
+    grad: &[f32],
+    d_rows: &mut [f32],
+) {
+    let mut backward = Backward::new(heads);
+    let mut from = 0;
+    for &length in lengths {
+        let input = from * heads.row()..(from + length) * heads.row();
+        let output = from * heads.out()..(from + length) * heads.out();
+        backward.sequence(
+            rope,
+            &rows[input.clone()],
+            &out[output.clone()],
+            &grad[output],
+            &mut d_rows[input],
+        );
+        from += length;
     }
 }
 
@@ -211,13 +183,16 @@ impl Backward {
         grads: &[f32],
         result: &mut [f32],
     ) {
-        vectorised(#[inline(always)] || {
-            self.load(rope, rows);
-            for key_head in 0..self.heads.keys {
-                self.key_head(key_head, rope, rows, outs, grads, result);
-                self.store(key_head, rope, result);
-            }
-        });
+        vectorised(
+            #[inline(always)]
+            || {
+                self.load(rope, rows);
+                for key_head in 0..self.heads.keys {
+                    self.key_head(key_head, rope, rows, outs, grads, result);
+                    self.store(key_head, rope, result);
+                }
+            },
+        );
     }
 
     #[inline(always)]

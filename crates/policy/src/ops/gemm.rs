@@ -39,11 +39,23 @@ pub(crate) fn multiply(left: &[f32], right: &Panels, out: &mut [f32], onto: Onto
     if large && rows > PARALLEL_ROWS {
         out.par_chunks_mut(PARALLEL_ROWS * cols)
             .zip(left.par_chunks(PARALLEL_ROWS * depth))
-            .for_each(|(out, left)| Arch::new().dispatch(Rows { left, right, out, onto }));
+            .for_each(|(out, left)| {
+                Arch::new().dispatch(Rows {
+                    left,
+                    right,
+                    out,
+                    onto,
+                })
+            });
     } else if large {
         few_rows(left, right, out, onto);
     } else {
-        Arch::new().dispatch(Rows { left, right, out, onto });
+        Arch::new().dispatch(Rows {
+            left,
+            right,
+            out,
+            onto,
+        });
     }
 }
 
@@ -57,7 +69,12 @@ fn few_rows(left: &[f32], right: &Panels, out: &mut [f32], onto: Onto) {
         .with_min_len(8)
         .map(|panel| {
             let mut part = vec![0.0; rows * PANEL];
-            Arch::new().dispatch(OnePanel { left, depth, panel, out: &mut part });
+            Arch::new().dispatch(OnePanel {
+                left,
+                depth,
+                panel,
+                out: &mut part,
+            });
             part
         })
         .collect();
@@ -84,11 +101,21 @@ pub(crate) fn add_outer(left: &[f32], right: &[f32], rows: usize, out: &mut [f32
     let large = out_rows * cols >= PARALLEL_FROM && rayon::current_num_threads() > 1;
     let per_task = if large { 4 * PARALLEL_ROWS } else { out_rows };
     let work = |(task, out): (usize, &mut [f32])| {
-        let columns = Columns { left, stride: out_rows, from: task * per_task };
-        Arch::new().dispatch(Outer { columns, right: &right, out });
+        let columns = Columns {
+            left,
+            stride: out_rows,
+            from: task * per_task,
+        };
+        Arch::new().dispatch(Outer {
+            columns,
+            right: &right,
+            out,
+        });
     };
     if large {
-        out.par_chunks_mut(per_task * cols).enumerate().for_each(work);
+        out.par_chunks_mut(per_task * cols)
+            .enumerate()
+            .for_each(work);
     } else {
         work((0, out));
     }
@@ -103,11 +130,13 @@ fn tile<S: Simd, const M: usize>(
     simd: S,
     panel: &[S::f32s],
     pair: usize,
+    depth: usize,
     left: impl Fn(usize) -> [f32; M],
 ) -> Tile<S, M> {
     let mut sums = [[simd.splat_f32s(0.0); 2]; M];
     let width = PANEL / S::F32_LANES;
-    for (k, vectors) in panel.chunks_exact(width).enumerate() {
+    // Counted by `depth`, so that the compiler sees that every index into `left` is in range.
+    for (k, vectors) in (0..depth).zip(panel.chunks_exact(width)) {
         let (a, b) = (vectors[2 * pair], vectors[2 * pair + 1]);
         let left = left(k);
         for row in 0..M {
@@ -147,7 +176,12 @@ impl WithSimd for Rows<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { mut left, right, mut out, onto } = self;
+        let Self {
+            mut left,
+            right,
+            mut out,
+            onto,
+        } = self;
         // Twelve rows of two vectors fill 32 registers, four those of smaller machines.
         if S::REGISTER_COUNT >= 32 {
             rows::<S, 12>(simd, &mut left, right, &mut out, onto);
@@ -190,8 +224,9 @@ fn block<S: Simd, const M: usize>(
     for (number, panel) in right.iter().enumerate() {
         let (panel, _) = S::as_simd_f32s(panel);
         for pair in 0..PANEL / (2 * S::F32_LANES) {
-            let sums =
-                tile::<S, M>(simd, panel, pair, |k| std::array::from_fn(|row| rows[row][k]));
+            let sums = tile::<S, M>(simd, panel, pair, depth, |k| {
+                std::array::from_fn(|row| rows[row][k])
+            });
             let at = number * PANEL + pair * 2 * S::F32_LANES;
             for (sums, out) in sums.into_iter().zip(out.chunks_exact_mut(cols)) {
                 store(simd, sums, out, at, onto);
@@ -214,9 +249,13 @@ impl WithSimd for OnePanel<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let (panel, _) = S::as_simd_f32s(self.panel);
-        for (row, out) in self.left.chunks_exact(self.depth).zip(self.out.chunks_exact_mut(PANEL)) {
+        for (row, out) in self
+            .left
+            .chunks_exact(self.depth)
+            .zip(self.out.chunks_exact_mut(PANEL))
+        {
             for pair in 0..PANEL / (2 * S::F32_LANES) {
-                let [sums] = tile::<S, 1>(simd, panel, pair, |k| [row[k]]);
+                let [sums] = tile::<S, 1>(simd, panel, pair, self.depth, |k| [row[k]]);
                 store(simd, sums, out, pair * 2 * S::F32_LANES, Onto::Nothing);
             }
         }
@@ -242,7 +281,11 @@ impl WithSimd for Outer<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { mut columns, right, mut out } = self;
+        let Self {
+            mut columns,
+            right,
+            mut out,
+        } = self;
         if S::REGISTER_COUNT >= 32 {
             outer_rows::<S, 12>(simd, &mut columns, right, &mut out);
             outer_rows::<S, 8>(simd, &mut columns, right, &mut out);
@@ -272,11 +315,12 @@ fn outer_rows<S: Simd, const M: usize>(
         }
         columns.from += M;
         let (left, _) = packed.as_chunks::<M>();
-        let left = &left[..right.depth()];
+        let depth = right.depth();
+        let left = &left[..depth];
         for (number, panel) in right.iter().enumerate() {
             let (panel, _) = S::as_simd_f32s(panel);
             for pair in 0..PANEL / (2 * S::F32_LANES) {
-                let sums = tile::<S, M>(simd, panel, pair, |k| left[k]);
+                let sums = tile::<S, M>(simd, panel, pair, depth, |k| left[k]);
                 let at = number * PANEL + pair * 2 * S::F32_LANES;
                 for (sums, out) in sums.into_iter().zip(into.chunks_exact_mut(cols)) {
                     store(simd, sums, out, at, Onto::Itself);
@@ -291,7 +335,9 @@ mod tests {
     use super::*;
 
     fn numbers(count: usize, seed: usize) -> Vec<f32> {
-        (0..count).map(|i| ((i * 7919 + seed * 104_729) % 1999) as f32 / 999.5 - 1.0).collect()
+        (0..count)
+            .map(|i| ((i * 7919 + seed * 104_729) % 1999) as f32 / 999.5 - 1.0)
+            .collect()
     }
 
     /// The definition, in double precision.
@@ -314,7 +360,9 @@ mod tests {
     }
 
     fn transposed(matrix: &[f32], cols: usize) -> Vec<f32> {
-        (0..cols).flat_map(|c| matrix.iter().skip(c).step_by(cols).copied()).collect()
+        (0..cols)
+            .flat_map(|c| matrix.iter().skip(c).step_by(cols).copied())
+            .collect()
     }
 
     #[test]
@@ -323,7 +371,12 @@ mod tests {
             let (a, b) = (numbers(rows * depth, 1), numbers(depth * cols, 2));
             let want = plain(&a, &b, depth, cols);
             let mut out = vec![9.0; rows * cols];
-            multiply(&a, &Panels::of_rows(&b, depth, cols), &mut out, Onto::Nothing);
+            multiply(
+                &a,
+                &Panels::of_rows(&b, depth, cols),
+                &mut out,
+                Onto::Nothing,
+            );
             close(&out, &want);
             let columns = Panels::of_columns(&transposed(&b, cols), depth, cols);
             multiply(&a, &columns, &mut out, Onto::Itself);
@@ -345,7 +398,12 @@ mod tests {
             for rows in [1, 2, 7, 8, 16, 33, 96] {
                 for from in [0, 1, 97 - rows] {
                     let mut some = vec![0.0; rows * n];
-                    multiply(&a[from * k..(from + rows) * k], &w, &mut some, Onto::Nothing);
+                    multiply(
+                        &a[from * k..(from + rows) * k],
+                        &w,
+                        &mut some,
+                        Onto::Nothing,
+                    );
                     assert_eq!(some, all[from * n..(from + rows) * n], "rows {from}+{rows}");
                 }
             }

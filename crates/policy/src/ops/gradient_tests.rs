@@ -1,16 +1,14 @@
 //! Every operation's backward pass against central differences.
 
-use std::sync::{Arc, OnceLock};
-
-use candle_core::{Device, Result, Tensor, Var};
-
-use super::attention::{Attention, Heads};
-use super::embedding::Rows;
-use super::linear::{Linear, ResidualLinear};
-use super::logprob::TargetLogprob;
-use super::norm::RmsNorm;
+use super::attention::{Heads, Scratch, attend, attend_backward};
+use super::embedding::{gather, scatter};
+use super::gemm::{Onto, add_outer, multiply};
+use super::logprob::{target_logprobs, target_logprobs_backward};
+use super::norm::{rms_norm, rms_norm_backward};
+use super::pages::Pages;
+use super::panels::Panels;
 use super::rope::Rope;
-use super::swiglu::SwiGlu;
+use super::swiglu::{swiglu, swiglu_backward};
 
 fn numbers(count: usize, seed: u32) -> Vec<f32> {
     (0..count as u32)
@@ -23,49 +21,32 @@ fn numbers(count: usize, seed: u32) -> Vec<f32> {
         .collect()
 }
 
-fn var(shape: (usize, usize), seed: u32) -> Var {
-    let values = numbers(shape.0 * shape.1, seed);
-    Var::from_vec(values, shape, &Device::Cpu).expect("a variable")
-}
+type Inputs = [Vec<f32>];
 
 /// Compares d(Σ c·f)/dx with differences, for fixed c and numbers spread over every input.
-fn check(inputs: &[Var], f: impl Fn(&[Tensor]) -> Result<Tensor>) {
-    let tensors: Vec<Tensor> = inputs.iter().map(|v| v.as_tensor().clone()).collect();
-    let out = f(&tensors).expect("forward");
-    let weights = numbers(out.elem_count(), 77);
-    let c = Tensor::from_vec(weights.clone(), out.shape(), &Device::Cpu).expect("weights");
-    let total = |tensors: &[Tensor]| -> f64 {
-        let out = f(tensors)
-            .and_then(|t| t.flatten_all()?.to_vec1::<f32>())
-            .expect("forward");
+/// `backward` is given c and answers a gradient for each input.
+fn check(
+    inputs: &Inputs,
+    forward: impl Fn(&Inputs) -> Vec<f32>,
+    backward: impl Fn(&Inputs, &[f32]) -> Vec<Vec<f32>>,
+) {
+    let weights = numbers(forward(inputs).len(), 77);
+    let total = |inputs: &Inputs| -> f64 {
+        let out = forward(inputs);
         out.iter()
             .zip(&weights)
             .map(|(x, c)| f64::from(*x) * f64::from(*c))
             .sum()
     };
-    let grads = (&out * c)
-        .and_then(|t| t.sum_all()?.backward())
-        .expect("backward");
-    for (which, input) in inputs.iter().enumerate() {
-        let grad = grads.get(input.as_tensor()).expect("a gradient");
-        let grad = grad
-            .flatten_all()
-            .and_then(|t| t.to_vec1::<f32>())
-            .expect("numbers");
-        let base = tensors[which]
-            .flatten_all()
-            .and_then(|t| t.to_vec1::<f32>())
-            .expect("numbers");
+    for (which, grad) in backward(inputs, &weights).iter().enumerate() {
+        assert_eq!(grad.len(), inputs[which].len());
         let scale = grad.iter().fold(0.0f32, |a, g| a.max(g.abs())).max(1e-3);
         // A stride that no row length divides, so that all columns come up.
-        for at in (0..base.len()).step_by(base.len() / 200 * 2 + 1) {
+        for at in (0..grad.len()).step_by(grad.len() / 200 * 2 + 1) {
             let moved = |by: f32| {
-                let mut values = base.clone();
-                values[at] += by;
-                let mut moved = tensors.clone();
-                moved[which] =
-                    Tensor::from_vec(values, input.shape(), &Device::Cpu).expect("a tensor");
-                total(&moved)
+                let mut inputs = inputs.to_vec();
+                inputs[which][at] += by;
+                total(&inputs)
             };
             let h = 4e-3;
             let want = (moved(h) - moved(-h)) / f64::from(2.0 * h);
@@ -80,37 +61,78 @@ fn check(inputs: &[Var], f: impl Fn(&[Tensor]) -> Result<Tensor>) {
 }
 
 #[test]
-fn linear() {
-    check(&[var((5, 7), 1), var((6, 7), 2)], |t| {
-        t[0].apply_op2(&t[1], Linear)
-    });
+fn products() {
+    let (rows, depth, cols) = (5, 7, 6);
+    check(
+        &[numbers(rows * depth, 1), numbers(cols * depth, 2)],
+        |inputs| {
+            let mut out = vec![0.0; rows * cols];
+            let weight = Panels::of_columns(&inputs[1], depth, cols);
+            multiply(&inputs[0], &weight, &mut out, Onto::Nothing);
+            out
+        },
+        |inputs, grad| {
+            let mut dx = vec![0.0; rows * depth];
+            let weight = Panels::of_rows(&inputs[1], cols, depth);
+            multiply(grad, &weight, &mut dx, Onto::Nothing);
+            let mut dw = vec![0.0; cols * depth];
+            add_outer(grad, &inputs[0], rows, &mut dw);
+            vec![dx, dw]
+        },
+    );
 }
 
 #[test]
-fn residual_linear() {
-    check(&[var((5, 6), 3), var((5, 7), 1), var((6, 7), 2)], |t| {
-        t[0].apply_op3(&t[1], &t[2], ResidualLinear)
-    });
+fn norms() {
+    let width = 24;
+    check(
+        &[numbers(4 * width, 4), numbers(width, 5)],
+        |inputs| {
+            let mut out = vec![0.0; 4 * width];
+            rms_norm(&inputs[0], &inputs[1], 1e-5, &mut out);
+            out
+        },
+        |inputs, grad| {
+            let (mut dx, mut dg) = (vec![0.0; 4 * width], vec![0.0; width]);
+            rms_norm_backward(&inputs[0], &inputs[1], 1e-5, grad, &mut dx, &mut dg);
+            vec![dx, dg]
+        },
+    );
 }
 
 #[test]
-fn rms_norm() {
-    let gain = Var::from_vec(numbers(24, 5), 24, &Device::Cpu).expect("a variable");
-    check(&[var((4, 24), 4), gain], |t| {
-        t[0].apply_op2(&t[1], RmsNorm(1e-5))
-    });
+fn gates() {
+    check(
+        &[numbers(4 * 22, 6)],
+        |inputs| {
+            let mut out = vec![0.0; 4 * 11];
+            swiglu(&inputs[0], 11, &mut out);
+            out
+        },
+        |inputs, grad| {
+            let mut dx = vec![0.0; 4 * 22];
+            swiglu_backward(&inputs[0], 11, grad, &mut dx);
+            vec![dx]
+        },
+    );
 }
 
 #[test]
-fn swiglu() {
-    check(&[var((4, 22), 6)], |t| t[0].apply_op1(SwiGlu));
-}
-
-#[test]
-fn rows() {
-    check(&[var((5, 4), 7)], |t| {
-        t[0].apply_op1(Rows(vec![3, 0, 3, 4]))
-    });
+fn rows_of_a_table() {
+    let ids = [3, 0, 3, 4];
+    check(
+        &[numbers(5 * 4, 7)],
+        |inputs| {
+            let mut out = vec![0.0; 4 * 4];
+            gather(&inputs[0], 4, &ids, &mut out);
+            out
+        },
+        |_, grad| {
+            let mut table = vec![0.0; 5 * 4];
+            scatter(grad, 4, &ids, &mut table);
+            vec![table]
+        },
+    );
 }
 
 #[test]
@@ -121,27 +143,52 @@ fn attention_over_packed_sequences() {
         keys: 2,
         head: 16,
     };
-    let rope = Arc::new(Rope::new(16, 10_000.0, 64));
-    for (lengths, seed) in [(vec![3, 1, 4], 8), (vec![35], 9)] {
-        let count = lengths.iter().sum();
-        let lengths = Arc::new(lengths);
-        check(&[var((count, heads.row()), seed)], |t| {
-            t[0].apply_op1(Attention {
+    let rope = Rope::new(16, 10_000.0, 64);
+    let forward = |lengths: &[usize], rows: &[f32]| {
+        let mut out = Vec::new();
+        let mut from = 0;
+        for length in lengths {
+            let rows = &rows[from * heads.row()..(from + length) * heads.row()];
+            let mut these = vec![0.0; length * heads.out()];
+            let mut pages = Pages::new(heads.keys, heads.head);
+            attend(
                 heads,
-                rope: rope.clone(),
-                lengths: lengths.clone(),
-            })
-        });
+                &rope,
+                rows,
+                &mut pages,
+                &mut Scratch::default(),
+                &mut these,
+            );
+            out.extend(these);
+            from += length;
+        }
+        out
+    };
+    for (lengths, seed) in [(vec![3, 1, 4], 8), (vec![35], 9)] {
+        let count: usize = lengths.iter().sum();
+        check(
+            &[numbers(count * heads.row(), seed)],
+            |inputs| forward(&lengths, &inputs[0]),
+            |inputs, grad| {
+                let (rows, out) = (&inputs[0], forward(&lengths, &inputs[0]));
+                let mut d_rows = vec![0.0; rows.len()];
+                attend_backward(heads, &rope, &lengths, rows, &out, grad, &mut d_rows);
+                vec![d_rows]
+            },
+        );
     }
 }
 
 #[test]
-fn target_logprob_at_a_temperature() {
-    check(&[var((4, 21), 10)], |t| {
-        t[0].apply_op1(TargetLogprob {
-            targets: vec![0, 20, 7, 7],
-            inverse_temperature: 1.0 / 0.7,
-            entropies: Arc::new(OnceLock::new()),
-        })
-    });
+fn target_log_probs_at_a_temperature() {
+    let (targets, inverse) = ([0, 20, 7, 7], 1.0 / 0.7);
+    check(
+        &[numbers(4 * 21, 10)],
+        |inputs| target_logprobs(&inputs[0], &targets, inverse).0,
+        |inputs, grad| {
+            let mut d = vec![0.0; 4 * 21];
+            target_logprobs_backward(&inputs[0], &targets, inverse, grad, &mut d);
+            vec![d]
+        },
+    );
 }

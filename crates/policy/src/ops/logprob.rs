@@ -1,12 +1,7 @@
 //! Log-softmax at a temperature with the target's number gathered, and the entropy beside it.
 //! Cross-entropy is its negative: supervised training needs no operation of its own.
 
-use std::sync::{Arc, OnceLock};
-
-use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
-
-use super::simd::{LANES, exp, sum_lanes, vectorised};
-use super::storage::{Held, floats};
+use super::simd::{LANES, exp, max_lanes, sum_lanes, vectorised};
 
 /// What one row of logits says, divided by the temperature.
 #[derive(Debug, Clone, Copy)]
@@ -31,11 +26,11 @@ fn greatest(logits: &[f32], inverse_temperature: f32) -> f32 {
             lanes[i] = if x > lanes[i] { x } else { lanes[i] };
         }
     }
-    let rest = rest.iter().map(|x| x * inverse_temperature);
-    lanes
-        .into_iter()
-        .chain(rest)
-        .fold(f32::NEG_INFINITY, f32::max)
+    for (lane, x) in lanes.iter_mut().zip(rest) {
+        let x = x * inverse_temperature;
+        *lane = if x > *lane { x } else { *lane };
+    }
+    max_lanes(lanes)
 }
 
 impl Softmax {
@@ -87,62 +82,52 @@ impl Softmax {
     }
 }
 
-/// The operation: log-probability of each row's target.
-pub(crate) struct TargetLogprob {
-    /// One target a row.
-    pub(crate) targets: Vec<u32>,
-    /// One over the temperature.
-    pub(crate) inverse_temperature: f32,
-    /// Filled with each row's entropy by the forward pass.
-    pub(crate) entropies: Arc<OnceLock<Vec<f32>>>,
+/// Log-probability of each row's target, and each row's entropy.
+pub(crate) fn target_logprobs(
+    logits: &[f32],
+    targets: &[u32],
+    inverse_temperature: f32,
+) -> (Vec<f32>, Vec<f32>) {
+    let (mut logprobs, mut entropies) = (vec![0.0; targets.len()], vec![0.0; targets.len()]);
+    if targets.is_empty() {
+        return (logprobs, entropies);
+    }
+    let vocab = logits.len() / targets.len();
+    vectorised(|| {
+        let outs = logprobs.iter_mut().zip(&mut entropies);
+        for ((row, target), (logprob, entropy)) in logits.chunks_exact(vocab).zip(targets).zip(outs)
+        {
+            let softmax = Softmax::of(row, inverse_temperature);
+            *logprob = softmax.logprob(row[*target as usize], inverse_temperature);
+            *entropy = softmax.entropy;
+        }
+    });
+    (logprobs, entropies)
 }
 
-impl CustomOp1 for TargetLogprob {
-    fn name(&self) -> &'static str {
-        "target-logprob"
+/// The logits' gradient, from that of each target's log-probability.
+pub(crate) fn target_logprobs_backward(
+    logits: &[f32],
+    targets: &[u32],
+    inverse_temperature: f32,
+    grad: &[f32],
+    d_logits: &mut [f32],
+) {
+    if targets.is_empty() {
+        return;
     }
-
-    fn cpu_fwd(&self, logits: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        let vocab = layout.shape().dims2()?.1;
-        let rows = floats(logits, layout)?.chunks_exact(vocab);
-        let inverse = self.inverse_temperature;
-        let (logprobs, entropies) = vectorised(#[inline(always)] || {
-            rows.zip(&self.targets)
-                .map(|(row, target)| {
-                    let softmax = Softmax::of(row, inverse);
-                    (
-                        softmax.logprob(row[*target as usize], inverse),
-                        softmax.entropy,
-                    )
-                })
-                .unzip::<f32, f32, Vec<f32>, Vec<f32>>()
-        });
-        let count = logprobs.len();
-        let _ = self.entropies.set(entropies);
-        Ok((CpuStorage::F32(logprobs), count.into()))
-    }
-
-    fn bwd(&self, logits: &Tensor, _: &Tensor, grad: &Tensor) -> Result<Option<Tensor>> {
-        let vocab = logits.dim(1)?;
-        let (held, held_grad) = (Held::new(logits), Held::new(grad));
-        let (rows, grads) = (held.floats()?, held_grad.floats()?);
-        let inverse = self.inverse_temperature;
-        let mut out = vec![0.0f32; rows.len()];
-        vectorised(#[inline(always)] || {
-            let rows = rows.chunks_exact(vocab).zip(out.chunks_exact_mut(vocab));
-            for (((row, out), target), grad) in rows.zip(&self.targets).zip(grads) {
-                let softmax = Softmax::of(row, inverse);
-                let factor = -grad * inverse / softmax.sum();
-                for (d, logit) in out.iter_mut().zip(row) {
-                    *d = factor * softmax.weight(*logit, inverse);
-                }
-                out[*target as usize] += grad * inverse;
+    let vocab = logits.len() / targets.len();
+    vectorised(|| {
+        let rows = logits
+            .chunks_exact(vocab)
+            .zip(d_logits.chunks_exact_mut(vocab));
+        for (((row, out), target), grad) in rows.zip(targets).zip(grad) {
+            let softmax = Softmax::of(row, inverse_temperature);
+            let factor = -grad * inverse_temperature / softmax.sum();
+            for (d, logit) in out.iter_mut().zip(row) {
+                *d = factor * softmax.weight(*logit, inverse_temperature);
             }
-        });
-        Ok(Some(Tensor::from_vec(
-            out,
-            logits.shape(),
-            logits.device(),
-        )?))
-    }
+            out[*target as usize] += grad * inverse_temperature;
+        }
+    });
 }

@@ -36,7 +36,11 @@ impl Panels {
     }
 
     fn zeros(depth: usize, cols: usize) -> Self {
-        Self { data: vec![0.0; cols.div_ceil(PANEL) * PANEL * depth], depth, cols }
+        Self {
+            data: vec![0.0; cols.div_ceil(PANEL) * PANEL * depth],
+            depth,
+            cols,
+        }
     }
 
     fn fill_rows(&mut self, matrix: &[f32]) {

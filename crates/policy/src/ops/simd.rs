@@ -45,6 +45,20 @@ pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
     sum_lanes(lanes)
 }
 
+/// The greatest of the lanes.
+#[inline(always)]
+pub(crate) fn max_lanes(mut lanes: [f32; LANES]) -> f32 {
+    let mut width = LANES / 2;
+    while width > 0 {
+        for i in 0..width {
+            let other = lanes[i + width];
+            lanes[i] = if other > lanes[i] { other } else { lanes[i] };
+        }
+        width /= 2;
+    }
+    lanes[0]
+}
+
 /// The greatest of a slice, −∞ of nothing. The order of a maximum does not matter.
 #[inline(always)]
 pub(crate) fn max(values: &[f32]) -> f32 {
@@ -59,11 +73,10 @@ pub(crate) fn max(values: &[f32]) -> f32 {
             };
         }
     }
-    lanes
-        .iter()
-        .chain(rest)
-        .copied()
-        .fold(f32::NEG_INFINITY, f32::max)
+    for (lane, x) in lanes.iter_mut().zip(rest) {
+        *lane = if *x > *lane { *x } else { *lane };
+    }
+    max_lanes(lanes)
 }
 
 /// True when every number is finite.

@@ -100,14 +100,15 @@ impl<R: Reply> Batch<R> {
     pub(crate) fn round(&mut self, model: &Model) {
         self.leave_out_closed();
         self.admit(model);
-        let reading = Reading::new(model);
         let mut chosen = choose_rows(&mut self.running);
         let rows: usize = chosen.iter().map(|running| running.pending.len()).sum();
         let groups = split(&mut chosen, rows.div_ceil(rayon::current_num_threads()));
-        let done: Result<(), PolicyError> = groups
-            .into_par_iter()
-            .map(|group| advance(&reading, group))
-            .collect();
+        let done = Reading::new(model).and_then(|reading| {
+            groups
+                .into_par_iter()
+                .map(|group| advance(&reading, group))
+                .collect::<Result<(), _>>()
+        });
         if let Err(error) = done {
             self.fail(&error.to_string());
             return;

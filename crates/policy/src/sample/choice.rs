@@ -25,11 +25,17 @@ pub(crate) fn choose(logits: &[f32], request: &SampleRequest, random: &mut ChaCh
     } else {
         (1.0 / request.temperature) as f32
     };
-    let (softmax, weights) = vectorised(#[inline(always)] || {
-        let softmax = Softmax::of(logits, inverse);
-        let weights: Vec<f32> = logits.iter().map(|x| softmax.weight(*x, inverse)).collect();
-        (softmax, weights)
-    });
+    let (softmax, weights) = vectorised(
+        #[inline(always)]
+        || {
+            let softmax = Softmax::of(logits, inverse);
+            let mut weights = vec![0.0; logits.len()];
+            for (weight, logit) in weights.iter_mut().zip(logits) {
+                *weight = softmax.weight(*logit, inverse);
+            }
+            (softmax, weights)
+        },
+    );
     let token = if greedy {
         most_likely(logits)
     } else if request.top_k == 0 && request.top_p >= 1.0 {

@@ -63,7 +63,7 @@ fn alone(model: &Model, request: &SampleRequest) -> Sampled {
 
 /// Samples with a fresh pass over the whole sequence for every token.
 fn without_cache(model: &Model, request: &SampleRequest) -> Sampled {
-    let reading = Reading::new(model);
+    let reading = Reading::new(model).expect("a model");
     let mut random = request.key.random();
     let mut ids = request.prompt.clone();
     let mut sampled = Sampled {
@@ -203,6 +203,7 @@ fn log_probs_of_a_sampled_sequence_are_those_of_a_fresh_pass() {
         let mask: Vec<bool> = (0..ids.len()).map(|t| t >= request.prompt.len()).collect();
         let packed = crate::model::Packed::new([(ids.as_slice(), mask.as_slice())]);
         let fresh = Reading::new(&model)
+            .expect("a model")
             .score(&packed, request.temperature)
             .expect("a pass");
         assert_eq!(fresh, sampled.logprobs);

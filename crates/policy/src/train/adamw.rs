@@ -3,10 +3,10 @@
 
 use std::cell::RefCell;
 
-use candle_core::{CpuStorage, Error, InplaceOp1, Layout, Result, Var};
+use candle_core::{CpuStorage, Error, InplaceOp1, Layout, Result};
 use rayon::prelude::*;
 
-use super::gradients::Gradients;
+use super::gradients::{Gradients, STRETCH};
 use crate::model::Model;
 use crate::ops::simd::vectorised;
 use crate::policy::PolicyError;
@@ -18,28 +18,22 @@ const EPS: f64 = 1e-8;
 /// Greatest gradient norm; longer gradients are shortened to it.
 const MAX_NORM: f64 = 1.0;
 
-/// The optimiser's state: two moments a parameter.
+/// The optimiser's state: two moments for each of a model's numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AdamW {
     /// Updates made.
     pub(crate) updates: u64,
-    /// First moments, in the order of the model's parameters.
-    pub(crate) first: Vec<Vec<f32>>,
+    /// First moments, in the order of the model's numbers.
+    pub(crate) first: Vec<f32>,
     /// Second moments.
-    pub(crate) second: Vec<Vec<f32>>,
+    pub(crate) second: Vec<f32>,
     pub(crate) weight_decay: f64,
 }
 
 impl AdamW {
     /// A fresh optimiser for a model. GRPO uses a weight decay of 0.
     pub fn new(model: &Model, weight_decay: f64) -> Self {
-        let zeros = || {
-            model
-                .tensors()
-                .iter()
-                .map(|t| vec![0.0; t.elem_count()])
-                .collect::<Vec<_>>()
-        };
+        let zeros = || vec![0.0; model.parameter_count()];
         Self {
             updates: 0,
             first: zeros(),
@@ -64,15 +58,18 @@ impl AdamW {
             rate: (lr / (1.0 - BETA1.powf(updates))) as f32,
             root: (1.0 - BETA2.powf(updates)).sqrt() as f32,
         };
+        let moments = RefCell::new((self.first.as_mut_slice(), self.second.as_mut_slice()));
+        let update = Update {
+            pace,
+            gradients,
+            moments,
+        };
         model
-            .vars()
-            .par_iter()
-            .zip(gradients)
-            .zip(self.first.par_iter_mut().zip(&mut self.second))
-            .try_for_each(|((var, gradient), (first, second))| {
-                pace.apply(var, gradient, first, second)
-            })
-            .map_err(PolicyError::compute)
+            .weights()
+            .inplace_op1(&update)
+            .map_err(PolicyError::compute)?;
+        model.weights_changed();
+        Ok(())
     }
 }
 
@@ -85,28 +82,33 @@ struct Pace {
     root: f32,
 }
 
-/// One parameter's update. candle gives write access to a variable's storage to in-place
+/// The update as an operation: candle gives write access to a tensor's numbers to in-place
 /// operations only.
 struct Update<'a> {
     pace: Pace,
-    gradient: &'a [f32],
+    gradients: &'a [f32],
     moments: RefCell<(&'a mut [f32], &'a mut [f32])>,
 }
 
 impl Pace {
-    fn apply(
-        self,
-        var: &Var,
-        gradient: &[f32],
-        first: &mut [f32],
-        second: &mut [f32],
-    ) -> Result<()> {
-        let update = Update {
-            pace: self,
-            gradient,
-            moments: RefCell::new((first, second)),
-        };
-        var.as_tensor().inplace_op1(&update)
+    fn apply(self, weights: &mut [f32], gradients: &[f32], first: &mut [f32], second: &mut [f32]) {
+        let Self {
+            clip,
+            keep,
+            rate,
+            root,
+        } = self;
+        let (b1, b2, eps) = (BETA1 as f32, BETA2 as f32, EPS as f32);
+        let (c1, c2) = ((1.0 - BETA1) as f32, (1.0 - BETA2) as f32);
+        vectorised(|| {
+            let state = first.iter_mut().zip(second);
+            for ((weight, gradient), (m, v)) in weights.iter_mut().zip(gradients).zip(state) {
+                let g = gradient * clip;
+                *m = b1 * *m + c1 * g;
+                *v = b2 * *v + c2 * g * g;
+                *weight = *weight * keep - rate * *m / (v.sqrt() / root + eps);
+            }
+        });
     }
 }
 
@@ -119,25 +121,20 @@ impl InplaceOp1 for Update<'_> {
         let CpuStorage::F32(weights) = storage else {
             return Err(Error::msg("weights are not f32").bt());
         };
-        let Pace {
-            clip,
-            keep,
-            rate,
-            root,
-        } = self.pace;
-        let (b1, b2, eps) = (BETA1 as f32, BETA2 as f32, EPS as f32);
-        let (c1, c2) = ((1.0 - BETA1) as f32, (1.0 - BETA2) as f32);
+        let (pace, gradients) = (self.pace, self.gradients);
         let mut moments = self.moments.borrow_mut();
         let (first, second) = &mut *moments;
-        vectorised(#[inline(always)] || {
-            let state = first.iter_mut().zip(second.iter_mut());
-            for ((weight, gradient), (m, v)) in weights.iter_mut().zip(self.gradient).zip(state) {
-                let g = gradient * clip;
-                *m = b1 * *m + c1 * g;
-                *v = b2 * *v + c2 * g * g;
-                *weight = *weight * keep - rate * *m / (v.sqrt() / root + eps);
-            }
-        });
+        weights
+            .par_chunks_mut(STRETCH)
+            .zip(gradients.par_chunks(STRETCH))
+            .zip(
+                first
+                    .par_chunks_mut(STRETCH)
+                    .zip(second.par_chunks_mut(STRETCH)),
+            )
+            .for_each(|((weights, gradients), (first, second))| {
+                pace.apply(weights, gradients, first, second);
+            });
         Ok(())
     }
 }

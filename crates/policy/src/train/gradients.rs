@@ -5,6 +5,7 @@
 //! where the batch is cut, which depends on the sequences alone.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
 use rayon::prelude::*;
@@ -14,8 +15,11 @@ use crate::ops::simd::{LANES, vectorised};
 use crate::ops::storage::Held;
 use crate::policy::PolicyError;
 
-/// One gradient a parameter, in the order of a model's parameters.
-pub(crate) type Gradients = Vec<Vec<f32>>;
+/// One number for each of a model's, in their order.
+pub(crate) type Gradients = Vec<f32>;
+
+/// Numbers that a thread takes at a time where all are gone through.
+pub(crate) const STRETCH: usize = 1 << 15;
 
 /// Rows of a micro-batch. Small enough that activations of a small model stay near the core,
 /// large enough that the gradients' sums weigh little.
@@ -46,12 +50,11 @@ pub(crate) fn micro_batches(rows: &[usize]) -> Vec<Range<usize>> {
 /// target along with whatever else it wants to keep.
 pub(crate) fn gradients<T: Send>(
     model: &Model,
-    batches: &[Packed],
+    batches: &[Arc<Packed>],
     temperature: f64,
     weigh: impl Fn(usize, &[f32], &[f32]) -> (Vec<f32>, T) + Sync,
 ) -> Result<(Gradients, Vec<T>), PolicyError> {
-    let vars = model.vars();
-    let mut sums: Gradients = vars.iter().map(|var| vec![0.0; var.elem_count()]).collect();
+    let mut sums: Gradients = vec![0.0; model.parameter_count()];
     let mut kept = Vec::with_capacity(batches.len());
     let together = (GRADIENT_BYTES / (4 * model.parameter_count()).max(1))
         .clamp(rayon::current_num_threads(), 16);
@@ -62,28 +65,27 @@ pub(crate) fn gradients<T: Send>(
             .map(|(i, packed)| one(model, packed, temperature, wave * together + i, &weigh))
             .collect::<Result<Vec<_>, _>>()
             .map_err(PolicyError::compute)?;
-        for (tensors, extra) in done {
+        for (tensor, extra) in done {
             kept.push(extra);
-            sums.par_iter_mut()
-                .zip(&tensors)
-                .try_for_each(|(sum, tensor)| add(sum, tensor.as_ref()))
-                .map_err(PolicyError::compute)?;
+            if let Some(tensor) = tensor {
+                add(&mut sums, &tensor).map_err(PolicyError::compute)?;
+            }
         }
     }
     Ok((sums, kept))
 }
 
-type One<T> = (Vec<Option<Tensor>>, T);
+type One<T> = (Option<Tensor>, T);
 
 fn one<T>(
     model: &Model,
-    packed: &Packed,
+    packed: &Arc<Packed>,
     temperature: f64,
     number: usize,
     weigh: &(impl Fn(usize, &[f32], &[f32]) -> (Vec<f32>, T) + Sync),
 ) -> candle_core::Result<One<T>> {
     if packed.targets() == 0 {
-        return Ok((Vec::new(), weigh(number, &[], &[]).1));
+        return Ok((None, weigh(number, &[], &[]).1));
     }
     let out = model.logprobs(packed, temperature)?;
     let (slopes, extra) = {
@@ -93,42 +95,41 @@ fn one<T>(
     // Σ slope · logprob has the loss's gradient; its value is of no meaning.
     let slopes = Tensor::from_vec(slopes, packed.targets(), &Device::Cpu)?;
     let mut grads = (out.logprobs * slopes)?.sum_all()?.backward()?;
-    let tensors = model
-        .vars()
-        .iter()
-        .map(|var| grads.remove(var.as_tensor()))
-        .collect();
-    Ok((tensors, extra))
+    Ok((grads.remove(model.weights()), extra))
 }
 
-fn add(sum: &mut [f32], tensor: Option<&Tensor>) -> candle_core::Result<()> {
-    if let Some(tensor) = tensor {
-        let held = Held::new(tensor);
-        let numbers = held.floats()?;
-        vectorised(#[inline(always)] || {
-            for (sum, x) in sum.iter_mut().zip(numbers) {
-                *sum += x;
-            }
+fn add(sums: &mut [f32], tensor: &Tensor) -> candle_core::Result<()> {
+    let held = Held::new(tensor);
+    sums.par_chunks_mut(STRETCH)
+        .zip(held.floats()?.par_chunks(STRETCH))
+        .for_each(|(sums, numbers)| {
+            vectorised(|| {
+                for (sum, x) in sums.iter_mut().zip(numbers) {
+                    *sum += x;
+                }
+            });
         });
-    }
     Ok(())
 }
 
-/// The gradients' Euclidean norm over all parameters, summed in double precision.
+/// The gradients' Euclidean norm, summed in double precision, stretch by stretch.
 pub(crate) fn norm(gradients: &Gradients) -> f64 {
     let squares: Vec<f64> = gradients
-        .par_iter()
-        .map(|gradient| {
+        .par_chunks(STRETCH)
+        .map(|stretch| {
             let mut lanes = [0.0f64; LANES];
-            let (chunks, rest) = gradient.as_chunks::<LANES>();
-            vectorised(#[inline(always)] || {
-                for chunk in chunks {
-                    for i in 0..LANES {
-                        let x = f64::from(chunk[i]);
-                        lanes[i] += x * x;
+            let (chunks, rest) = stretch.as_chunks::<LANES>();
+            vectorised(
+                #[inline(always)]
+                || {
+                    for chunk in chunks {
+                        for i in 0..LANES {
+                            let x = f64::from(chunk[i]);
+                            lanes[i] += x * x;
+                        }
                     }
-                }
-            });
+                },
+            );
             let rest: f64 = rest.iter().map(|x| f64::from(*x).powi(2)).sum();
             lanes.iter().sum::<f64>() + rest
         })

@@ -1,5 +1,7 @@
 //! Supervised steps: mean cross-entropy of marked tokens. The base model is made with these.
 
+use std::sync::Arc;
+
 use super::adamw::AdamW;
 use super::gradients::{gradients, micro_batches, norm};
 use crate::model::{Model, Packed};
@@ -26,17 +28,17 @@ pub fn supervised_step(
         .iter()
         .map(|example| Packed::rows_of(&example.mask))
         .collect();
-    let batches: Vec<Packed> = micro_batches(&rows)
+    let batches: Vec<Arc<Packed>> = micro_batches(&rows)
         .into_iter()
         .map(|range| {
-            Packed::new(
+            Arc::new(Packed::new(
                 batch[range]
                     .iter()
                     .map(|e| (e.ids.as_slice(), e.mask.as_slice())),
-            )
+            ))
         })
         .collect();
-    let count: usize = batches.iter().map(Packed::targets).sum();
+    let count: usize = batches.iter().map(|packed| packed.targets()).sum();
     if count == 0 {
         return Err(PolicyError::Request(
             "no token of the batch is marked to be learned".into(),

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use paddock_types::job::LossAggMode;
 use paddock_types::trajectory::Tokens;
 
@@ -5,7 +7,7 @@ use super::gradients::{Gradients, gradients, micro_batches};
 use super::*;
 use crate::grpo::{LossSettings, SequenceTerms, StepShape};
 use crate::model::tests::small;
-use crate::model::{Model, ModelCard, Packed};
+use crate::model::{Model, ModelCard, Packed, parameters};
 use crate::policy::PolicyError;
 
 /// A step's settings with everything switched on.
@@ -57,9 +59,9 @@ fn hash(trainer: &Trainer) -> String {
 /// The step's loss and its gradients at a model, with π_old and π_ref given by formulas.
 fn loss_at(model: &Model, trajectories: &[TrainTrajectory]) -> (f64, Gradients) {
     let packed =
-        [Packed::new(trajectories.iter().map(|t| {
+        [Arc::new(Packed::new(trajectories.iter().map(|t| {
             (t.tokens.ids.as_slice(), t.tokens.mask.as_slice())
-        }))];
+        })))];
     let counts: Vec<usize> = trajectories
         .iter()
         .map(|t| t.tokens.mask.iter().filter(|m| **m).count())
@@ -97,19 +99,22 @@ fn loss_at(model: &Model, trajectories: &[TrainTrajectory]) -> (f64, Gradients) 
     (losses[0], gradients)
 }
 
+fn numbers(model: &Model) -> Vec<f32> {
+    model.weights().to_vec1().expect("numbers")
+}
+
 #[test]
 fn the_whole_loss_s_gradients_are_its_own() {
     let base = small(false);
-    let numbers: Vec<Vec<f32>> = base
-        .tensors()
-        .iter()
-        .map(|t| t.flatten_all().and_then(|t| t.to_vec1()).expect("numbers"))
-        .collect();
+    let numbers = numbers(&base);
     let trajectories = trajectories(5);
     let (_, gradients) = loss_at(&base, &trajectories);
-    for (which, gradient) in gradients.iter().enumerate() {
+    let mut from = 0;
+    for parameter in parameters(base.config()) {
+        let name = &parameter.parts[0].name;
+        let gradient = &gradients[from..from + parameter.size()];
         let scale = gradient.iter().fold(0.0f32, |a, g| a.max(g.abs()));
-        assert!(scale > 0.0, "parameter {which} has no gradient");
+        assert!(scale > 0.0, "{name} has no gradient");
         // The entries that matter most, and a few others.
         let mut at: Vec<usize> = (0..gradient.len()).collect();
         at.sort_by(|a, b| gradient[*b].abs().total_cmp(&gradient[*a].abs()));
@@ -120,7 +125,7 @@ fn the_whole_loss_s_gradients_are_its_own() {
         {
             let moved = |by: f32| {
                 let mut numbers = numbers.clone();
-                numbers[which][*at] += by;
+                numbers[from + at] += by;
                 let model = Model::from_numbers(base.config().clone(), numbers).expect("a model");
                 loss_at(&model, &trajectories).0
             };
@@ -129,10 +134,11 @@ fn the_whole_loss_s_gradients_are_its_own() {
             let error = (want - f64::from(gradient[*at])).abs();
             assert!(
                 error < 1e-2 * f64::from(scale) + 2e-5,
-                "parameter {which} at {at}: difference {want}, gradient {}",
+                "{name} at {at}: difference {want}, gradient {}",
                 gradient[*at]
             );
         }
+        from += parameter.size();
     }
 }
 
@@ -146,18 +152,18 @@ fn micro_batches_change_the_result_by_no_more_than_rounding() {
     assert!(micro_batches(&rows).len() > 2);
     let model = small(true);
     let pack = |range: std::ops::Range<usize>| {
-        Packed::new(
-            trajectories[range]
-                .iter()
-                .map(|t| (t.tokens.ids.as_slice(), t.tokens.mask.as_slice())),
-        )
+        let of = |t: &'_ TrainTrajectory| t.tokens.clone();
+        let tokens: Vec<Tokens> = trajectories[range].iter().map(of).collect();
+        Arc::new(Packed::new(
+            tokens.iter().map(|t| (t.ids.as_slice(), t.mask.as_slice())),
+        ))
     };
     let total: usize = trajectories
         .iter()
         .flat_map(|t| &t.tokens.mask)
         .filter(|m| **m)
         .count();
-    let run = |batches: Vec<Packed>| {
+    let run = |batches: Vec<Arc<Packed>>| {
         let slope = 1.0 / total as f32;
         gradients(&model, &batches, 1.0, |_, x, _| (vec![slope; x.len()], ()))
             .expect("run")
@@ -165,7 +171,7 @@ fn micro_batches_change_the_result_by_no_more_than_rounding() {
     };
     let whole = run(vec![pack(0..150)]);
     let cut = run(micro_batches(&rows).into_iter().map(pack).collect());
-    for (a, b) in whole.iter().flatten().zip(cut.iter().flatten()) {
+    for (a, b) in whole.iter().zip(&cut) {
         assert!((a - b).abs() < 1e-6, "{a} {b}");
     }
 }
@@ -337,14 +343,9 @@ fn numbers_that_are_not_finite_stop_the_update_and_change_nothing() {
 #[test]
 fn a_log_prob_that_is_not_finite_is_named_by_trajectory_and_token() {
     let base = small(true);
-    let mut numbers: Vec<Vec<f32>> = base
-        .tensors()
-        .iter()
-        .map(|t| t.flatten_all().and_then(|t| t.to_vec1()).expect("numbers"))
-        .collect();
+    let mut numbers = numbers(&base);
     // The last gain: every logit is broken.
-    let last = numbers.len() - 1;
-    numbers[last][0] = f32::NAN;
+    *numbers.last_mut().expect("a number") = f32::NAN;
     let model = Model::from_numbers(base.config().clone(), numbers).expect("a model");
     let mut trainer = Trainer::new(model, ModelCard::default()).expect("a trainer");
     let once = UpdateSettings {

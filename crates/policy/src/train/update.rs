@@ -4,6 +4,8 @@
 //! π_old needs no pass of its own: the first update's forward pass is made with the weights that
 //! the step began with, and a pass gives the same bits whatever it is for.
 
+use std::sync::Arc;
+
 use paddock_types::job::LossAggMode;
 use paddock_types::step::UpdateStats;
 use paddock_types::trajectory::Tokens;
@@ -88,7 +90,7 @@ impl UpdateSettings {
 /// A step's trajectories, packed and counted.
 struct Prepared<'a> {
     trajectories: &'a [TrainTrajectory],
-    batches: Vec<Packed>,
+    batches: Vec<Arc<Packed>>,
     /// For each micro-batch, the trajectories that have trained tokens and how many.
     members: Vec<Vec<(usize, usize)>>,
     shape: StepShape,
@@ -108,11 +110,11 @@ impl<'a> Prepared<'a> {
         for range in micro_batches(&rows) {
             let trained: Vec<usize> = range.filter(|i| rows[*i] > 0).collect();
             let tokens = |i: &usize| &trajectories[*i].tokens;
-            batches.push(Packed::new(
+            batches.push(Arc::new(Packed::new(
                 trained
                     .iter()
                     .map(|i| (tokens(i).ids.as_slice(), tokens(i).mask.as_slice())),
-            ));
+            )));
             let count = |i: usize| {
                 trajectories[i].tokens.mask[1..]
                     .iter()
@@ -121,7 +123,7 @@ impl<'a> Prepared<'a> {
             };
             members.push(trained.into_iter().map(|i| (i, count(i))).collect());
         }
-        let tokens = batches.iter().map(Packed::targets).sum();
+        let tokens = batches.iter().map(|packed| packed.targets()).sum();
         let shape = StepShape {
             trajectories: trajectories.len(),
             tokens,
@@ -232,8 +234,8 @@ pub(crate) fn update(
     let references = match reference.filter(|_| settings.kl_coefficient != 0.0) {
         None => None,
         Some(reference) => {
-            let reading = Reading::new(reference);
-            let score = |packed| reading.score(packed, settings.temperature);
+            let reading = Reading::new(reference)?;
+            let score = |packed: &Arc<Packed>| reading.score(packed, settings.temperature);
             Some(
                 prepared
                     .batches

@@ -185,6 +185,8 @@ impl Slot {
     pub(crate) async fn run(mut self) {
         let problem = match self.hello().await {
             Ok(()) => {
+                // Listed before it is told: whoever calls now finds it.
+                self.take_calls();
                 self.tell(Event::Ready(self.id));
                 self.serve().await;
                 None
