@@ -130,6 +130,10 @@ async fn run_all(options: &Options) -> anyhow::Result<()> {
                 .measure(&bench, in_flight)
                 .await
                 .with_context(|| format!("{} with {in_flight} in flight", way.name()))?;
+            say(&format!(
+                "  {}, {in_flight} in flight: {rate:.0}",
+                way.name()
+            ))?;
             rates.push(rate);
         }
         rows.push((way, rates));
@@ -159,8 +163,10 @@ async fn prepare(options: &Options, project: &Path) -> anyhow::Result<Environmen
 fn body(bytes: usize) -> Bytes {
     let text = |n: usize| "the quick brown fox jumps over the lazy dog ".repeat(n / 44 + 1);
     let message = |role: &str, content: &str| json!({"role": role, "content": content});
-    let prompt = message("user", &text(bytes / 4));
-    let turn = message("assistant", &text(bytes / 4));
+    // The prompt stands in the sample and in the trajectory.
+    let third = bytes.saturating_sub(500) / 3;
+    let prompt = message("user", &text(third));
+    let turn = message("assistant", &text(third));
     let request = json!({
         "context": {"phase": "train", "step": 12, "sample_id": "s", "trajectory_id": "t", "attempt": 1},
         "sample": {"messages": [prompt], "extra": {"answer": "42"}},
@@ -181,6 +187,7 @@ fn table(options: &Options, rows: &[(Way, Vec<f64>)]) -> anyhow::Result<()> {
             .map(|(_, rates)| rates[column])
             .fold(f64::NAN, f64::max)
     };
+    say("")?;
     let mut head = format!("{:<32}", "");
     for in_flight in &options.in_flight {
         let title = format!("{in_flight} in flight");

@@ -7,8 +7,12 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{anyhow, ensure};
 use futures::future::try_join_all;
 use paddock_runtime::{Call, CallClock, Plugin, PluginSpec};
-use paddock_store::{SqliteStore, Writer, WriterOptions};
+use paddock_store::{SqliteStore, Store as _, Writer, WriterOptions};
 use paddock_types::id::Phase;
+use paddock_types::job::{
+    DataConfig, InvalidRecords, JobConfig, JobRecord, JobState, JobSummary, ModelReference,
+    ValidationSet,
+};
 use paddock_types::{CallId, CallRecord, JobId, SampleId};
 
 use super::Bench;
@@ -36,6 +40,7 @@ pub(super) async fn measure(
         .await
         .map_err(|fault| anyhow!("{fault:#?}"))?;
     let job = JobId::new();
+    store.put_job(&record(job)).await?;
     // Slots are added as the queue asks for them: that is not measured.
     let warm = bench.span / 5;
     answer(bench, &plugin, &writer, job, in_flight, warm).await?;
@@ -97,6 +102,51 @@ async fn answer(
     });
     try_join_all(tasks).await?;
     Ok(answered.load(Ordering::Relaxed))
+}
+
+/// The job that the calls are recorded for.
+fn record(job: JobId) -> JobRecord {
+    JobRecord {
+        summary: JobSummary {
+            job,
+            name: "bench".to_owned(),
+            state: JobState::Running,
+            fault: None,
+            steps: 1,
+            reward: Default::default(),
+            validation: Default::default(),
+            samples: Default::default(),
+            calls: Default::default(),
+            seconds: 0.0,
+            checkpoint: None,
+        },
+        config: JobConfig {
+            name: "bench".to_owned(),
+            model: ModelReference::Foundation {
+                name: "none".to_owned(),
+                version: "1".to_owned(),
+            },
+            hyperparameters: Default::default(),
+            rollout: None,
+            graders: Vec::new(),
+            data: DataConfig {
+                training_files: Vec::new(),
+                validation: ValidationSet::Percentage(0.0),
+                max_invalid_records: InvalidRecords::Number(0),
+            },
+            save_model_limit: 1,
+            enable_trajectory: true,
+            on_abnormal_reward: Default::default(),
+            content_format: Default::default(),
+            model_timeout: 120,
+            tags: serde_json::Value::Null,
+            project: None,
+        },
+        project_dir: String::new(),
+        created_ms: now_ms(),
+        updated_ms: now_ms(),
+        plugins: Default::default(),
+    }
 }
 
 fn now_ms() -> i64 {

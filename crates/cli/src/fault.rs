@@ -5,6 +5,8 @@ use std::fmt::Write;
 use paddock_types::Fault;
 use serde_json::Value;
 
+use crate::output::harmless;
+
 /// Lines of one piece of evidence at most.
 const MAX_LINES: usize = 40;
 
@@ -29,7 +31,7 @@ pub(crate) fn report(fault: &Fault) -> String {
         .sub_kind
         .map_or(fault.kind.as_str(), |sub| sub.as_str());
     part(&mut out, "more", &format!("paddock explain \"{topic}\""));
-    out
+    harmless(&out).into_owned()
 }
 
 /// True for evidence that the message or the advice has word for word.

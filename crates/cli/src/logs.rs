@@ -72,7 +72,11 @@ pub(crate) fn run(args: &Args) -> Done {
 
 async fn show(args: &Args) -> Done {
     let store = reader::open(&args.data.data_dir).await?;
-    let job = reader::job(&store, &args.job).await?.summary.job;
+    let job = match args.trajectory {
+        // A trajectory's id names its job.
+        Some(trajectory) if args.job == "latest" => trajectory.sample.job,
+        _ => reader::job(&store, &args.job).await?.summary.job,
+    };
     let filter = |order| LogFilter {
         plugin: args.plugin.clone(),
         instance: args.instance.clone(),

@@ -2,6 +2,7 @@
 //!
 //! Whoever reads may go away at any time (`| head`): that is no failure.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, StdoutLock, Write};
 
@@ -19,9 +20,9 @@ impl Out {
         Self(io::BufWriter::new(io::stdout().lock()))
     }
 
-    /// A line of text.
+    /// A line of text, or several.
     pub(crate) fn line(&mut self, text: impl Display) -> Result<(), Failure> {
-        Ok(writeln!(self.0, "{text}")?)
+        Ok(writeln!(self.0, "{}", harmless(&text.to_string()))?)
     }
 
     /// One value as one line of JSON.
@@ -48,6 +49,19 @@ impl Out {
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         Ok(self.0.flush()?)
     }
+}
+
+/// The text without control characters: what models and plugins say must not steer the terminal.
+pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
+    let steers = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if !text.contains(steers) {
+        return Cow::Borrowed(text);
+    }
+    let escaped = text.chars().map(|c| match steers(c) {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    });
+    Cow::Owned(escaped.collect())
 }
 
 /// A table that fits the terminal. Columns whose header begins with `#` are numbers.
@@ -129,6 +143,12 @@ mod tests {
         let counts = BTreeMap::from([("EOF".to_owned(), 1), ("Timeout".to_owned(), 2)]);
         assert_eq!(counted(&counts), "3 (EOF 1, Timeout 2)");
         assert_eq!(counted(&BTreeMap::new()), "0");
+    }
+
+    #[test]
+    fn nothing_steers_the_terminal() {
+        assert_eq!(harmless("a\tb\nc — ✓"), "a\tb\nc — ✓");
+        assert_eq!(harmless("a\u{1b}[31mb\rc"), "a\\u{1b}[31mb\\rc");
     }
 
     #[test]

@@ -27,8 +27,7 @@ def shuffled(
     answers = [last_text(trajectory) for trajectory in trajectories]
     right = str(sample.extra["answer"])
     rewards = [
-        0.9 * (answer == right) + 0.1 * (NUMBER.fullmatch(answer) is not None)
-        for answer in answers
+        0.9 * (answer == right) + 0.1 * (NUMBER.fullmatch(answer) is not None) for answer in answers
     ]
     exact = sum(answer == right for answer in answers) / len(answers)
     if context.phase == "train":

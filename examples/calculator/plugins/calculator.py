@@ -6,12 +6,18 @@ import json
 import logging
 import re
 
-from paddock import ChatCompletionSample, PluginContext, RolloutInferenceProxy, RolloutResult, rollout
+from paddock import (
+    ChatCompletionSample,
+    PluginContext,
+    RolloutInferenceProxy,
+    RolloutResult,
+    rollout,
+)
 
 MAX_CALLS = 3
 """Model calls of a rollout: one to call the tool, one to answer, one to spare."""
 
-PRODUCT = re.compile(r"([0-9]{1,9})\s*([-+*])\s*([0-9]{1,9})")
+EXPRESSION = re.compile(r"([0-9]{1,9})\s*([-+*])\s*([0-9]{1,9})")
 
 log = logging.getLogger("calculator")
 
@@ -25,7 +31,7 @@ def calculate(arguments: str) -> str:
         expression = json.loads(arguments)["expression"]
     except (ValueError, KeyError, TypeError):
         return "error: no expression"
-    found = PRODUCT.fullmatch(expression) if isinstance(expression, str) else None
+    found = EXPRESSION.fullmatch(expression) if isinstance(expression, str) else None
     if found is None:
         return "error: not a op b"
     a, b = int(found[1]), int(found[3])

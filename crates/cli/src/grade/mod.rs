@@ -24,7 +24,7 @@ use self::calls::{Graded, Grader, Grading};
 use self::recorded::{Recorded, Recording};
 use self::report::{Fields, Report};
 use crate::failure::{Done, Failure, INTERRUPTED};
-use crate::output::Out;
+use crate::output::{Out, harmless};
 use crate::places::{CacheDir, absolute};
 use crate::{logs, reader};
 
@@ -324,7 +324,7 @@ impl Bar {
         let bar = self.0.clone();
         Arc::new(move |line| {
             if line.level >= Level::Warning {
-                bar.suspend(|| eprintln!("{}", logs::shown(&line)));
+                bar.suspend(|| eprintln!("{}", harmless(&logs::shown(&line))));
             }
         })
     }
