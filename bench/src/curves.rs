@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// Which jobs, and how often.
 #[derive(Debug, clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Seeds to run each job with
     #[arg(long, value_delimiter = ',', default_value = "0,1,2")]
     seeds: Vec<u64>,
@@ -30,9 +30,12 @@ pub struct Options {
 }
 
 /// Runs the jobs and prints a table a job: a row a validation, a column a seed.
-pub fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<()> {
     if !options.paddock.exists() {
-        bail!("there is no \"{}\": build it with `cargo build --release`", options.paddock.display());
+        bail!(
+            "there is no \"{}\": build it with `cargo build --release`",
+            options.paddock.display()
+        );
     }
     for job in &options.jobs {
         let (file, grader) = job.split_once('=').context("a job is FILE=GRADER")?;
@@ -61,7 +64,11 @@ fn curve(options: &Options, file: &str, grader: &str, seed: u64) -> Result<Curve
     }
     let summary = last_object(&mut command, data.path())?;
     if summary["state"] != "completed" {
-        bail!("{file} with seed {seed} ended {}: {}", summary["state"], summary["fault"]);
+        bail!(
+            "{file} with seed {seed} ended {}: {}",
+            summary["state"],
+            summary["fault"]
+        );
     }
     let mut command = Command::new(&options.paddock);
     let record = last_object(command.args(["steps", "latest", "--json"]), data.path())?;
@@ -71,13 +78,24 @@ fn curve(options: &Options, file: &str, grader: &str, seed: u64) -> Result<Curve
     if points.len() != validations.len() {
         bail!("a validation of {file} has no grader \"{grader}\"");
     }
-    Ok(Curve { points, seconds: summary["seconds"].as_f64().unwrap_or_default() })
+    Ok(Curve {
+        points,
+        seconds: summary["seconds"].as_f64().unwrap_or_default(),
+    })
 }
 
 fn last_object(command: &mut Command, data: &Path) -> Result<Value> {
-    let output = command.arg("--data-dir").arg(data).stderr(Stdio::inherit()).output()?;
+    let output = command
+        .arg("--data-dir")
+        .arg(data)
+        .stderr(Stdio::inherit())
+        .output()?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let last = text.trim_end().lines().last().context("the command printed nothing")?;
+    let last = text
+        .trim_end()
+        .lines()
+        .last()
+        .context("the command printed nothing")?;
     serde_json::from_str(last).with_context(|| format!("not JSON: {last}"))
 }
 
@@ -91,10 +109,18 @@ fn print(file: &str, grader: &str, seeds: &[u64], columns: &[Curve]) {
     for row in 0..rows {
         let numbers: Vec<String> = columns
             .iter()
-            .map(|curve| curve.points.get(row).map_or("-".into(), |p| format!("{:.3}", p.1)))
+            .map(|curve| {
+                curve
+                    .points
+                    .get(row)
+                    .map_or("-".into(), |p| format!("{:.3}", p.1))
+            })
             .collect();
         println!("| {} | {} |", columns[0].points[row].0, numbers.join(" | "));
     }
-    let seconds: Vec<String> = columns.iter().map(|c| format!("{:.0}", c.seconds)).collect();
+    let seconds: Vec<String> = columns
+        .iter()
+        .map(|c| format!("{:.0}", c.seconds))
+        .collect();
     println!("| seconds | {} |", seconds.join(" | "));
 }

@@ -10,7 +10,10 @@ use crate::session::{Ask, Sessions, Turn, TurnError};
 #[async_trait]
 impl ModelBackend for Sessions {
     async fn complete(&self, token: &str, request: ChatRequest) -> Result<Completion, ModelError> {
-        let refused = |param, message: String| ModelError::Refused { message, param: Some(param) };
+        let refused = |param, message: String| ModelError::Refused {
+            message,
+            param: Some(param),
+        };
         let model = self.model(token).ok_or(ModelError::UnknownToken)?;
         if request.n > 1 {
             let message = format!("n is {}: allowed is 1, one trajectory a call", request.n);
@@ -27,7 +30,10 @@ impl ModelBackend for Sessions {
         let turn = match self.turn(token, ask).await {
             None => return Err(ModelError::UnknownToken),
             Some(Err(TurnError::Refused(message))) => {
-                return Err(ModelError::Refused { message, param: None });
+                return Err(ModelError::Refused {
+                    message,
+                    param: None,
+                });
             }
             Some(Err(TurnError::Platform(message))) => {
                 return Err(ModelError::Unavailable { message });
@@ -42,7 +48,12 @@ impl ModelBackend for Sessions {
         };
         let usage = turn.usage();
         let receipt = Some(Receipt::new(move || turn.record()));
-        Ok(Completion { model, choices: vec![choice], usage, receipt })
+        Ok(Completion {
+            model,
+            choices: vec![choice],
+            usage,
+            receipt,
+        })
     }
 
     async fn model(&self, token: &str) -> Option<String> {
@@ -54,7 +65,9 @@ impl ModelBackend for Sessions {
 fn stop_tokens(texts: &[String]) -> Result<Vec<u32>, String> {
     let token = |text: &String| match text.as_bytes() {
         [byte] => Ok(u32::from(*byte)),
-        _ => Err(format!("stop is {text:?}: the embedded policy stops at texts of one byte")),
+        _ => Err(format!(
+            "stop is {text:?}: the embedded policy stops at texts of one byte"
+        )),
     };
     texts.iter().map(token).collect()
 }
@@ -63,5 +76,10 @@ fn logprobs(turn: &Turn) -> Vec<TokenLogprob> {
     let tokens = turn.sampled.tokens.iter().zip(&turn.sampled.logprobs);
     // Ids above a byte's are special tokens: they stand for no text.
     let bytes = |id: u32| u8::try_from(id).map(|byte| vec![byte]).unwrap_or_default();
-    tokens.map(|(&id, &logprob)| TokenLogprob { bytes: bytes(id), logprob }).collect()
+    tokens
+        .map(|(&id, &logprob)| TokenLogprob {
+            bytes: bytes(id),
+            logprob,
+        })
+        .collect()
 }

@@ -8,10 +8,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use paddock_policy::{Policy, PolicyError};
 use paddock_policy::recorder::{OpenTurn, Recorder};
 use paddock_policy::sample::{SampleKey, SampleRequest, Sampled};
 use paddock_policy::template::{self, Reply};
+use paddock_policy::{Policy, PolicyError};
 use paddock_runtime::CallClock;
 use paddock_types::chat::{Message, Sampling, Usage};
 use paddock_types::id::{Phase, SampleId};
@@ -119,7 +119,11 @@ impl Turn {
         let prompt_tokens = self.open.prompt.len() as u64;
         let completion_tokens = self.sampled.tokens.len() as u64;
         let total_tokens = prompt_tokens + completion_tokens;
-        Usage { prompt_tokens, completion_tokens, total_tokens }
+        Usage {
+            prompt_tokens,
+            completion_tokens,
+            total_tokens,
+        }
     }
 
     /// The answer was given in full: it is part of the record now. After the end of the
@@ -170,16 +174,24 @@ impl Inner {
             temperature,
             top_p: sampling.top_p.unwrap_or(1.0),
             top_k: sampling.top_k.unwrap_or(0),
-            key: SampleKey { turn: open.turn, ..self.settings.key },
+            key: SampleKey {
+                turn: open.turn,
+                ..self.settings.key
+            },
         };
         let limit = self.settings.model_timeout;
         match tokio::time::timeout(limit, self.policy.sample(request)).await {
-            Ok(Ok(sampled)) => Ok(Turn { inner: self.clone(), open, sampled }),
+            Ok(Ok(sampled)) => Ok(Turn {
+                inner: self.clone(),
+                open,
+                sampled,
+            }),
             Ok(Err(PolicyError::Request(why))) => Err(TurnError::Refused(why)),
             Ok(Err(error)) => Err(self.failed(error.to_string())),
-            Err(_) => {
-                Err(self.failed(format!("the policy did not answer within {} s", limit.as_secs())))
-            }
+            Err(_) => Err(self.failed(format!(
+                "the policy did not answer within {} s",
+                limit.as_secs()
+            ))),
         }
     }
 
@@ -231,7 +243,9 @@ impl Sessions {
 
     /// The model that answers this token's requests.
     pub fn model(&self, token: &str) -> Option<String> {
-        self.table().get(token).map(|inner| inner.policy.card().name.clone())
+        self.table()
+            .get(token)
+            .map(|inner| inner.policy.card().name.clone())
     }
 }
 
@@ -255,7 +269,13 @@ impl Session {
         tools: Option<Value>,
     ) -> Result<(), TurnError> {
         let sampling = Sampling::default();
-        let ask = Ask { messages, tools, sampling, stop: vec![], main: true };
+        let ask = Ask {
+            messages,
+            tools,
+            sampling,
+            stop: vec![],
+            main: true,
+        };
         self.inner.clone().turn(ask).await?.record();
         Ok(())
     }

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use paddock_policy::base_model;
 use paddock_policy::Policy;
+use paddock_policy::base_model;
 use paddock_runtime::{Environment, LogSink, Plugin, PluginSpec, environment};
 use paddock_store::Writer;
 use paddock_types::JobId;

@@ -9,9 +9,9 @@ mod policy;
 pub mod pretrain;
 pub mod recorder;
 pub mod sample;
-pub mod train;
 pub mod template;
 pub mod tokenizer;
+pub mod train;
 
 pub use checkpoint::Progress;
 pub use model::ModelCard;

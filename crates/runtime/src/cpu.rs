@@ -6,48 +6,96 @@ use std::time::{Duration, Instant};
 /// Slots looked at.
 const LOOKED_AT: usize = 4;
 /// A process that runs or waits to run for this share of the time has no use for company.
-const SHARE: f64 = 0.7;
+const BUSY: f64 = 0.7;
+/// The same for one that mostly waits for calls, if its cores are taken: it waits for them at
+/// least this share of the time that it runs.
+const QUEUES: f64 = 0.3;
+/// What uses less of a core than this waits for something else than cores.
+const NEGLIGIBLE: f64 = 0.08;
 /// Shorter spans tell nothing.
 const SPAN: Duration = Duration::from_millis(8);
+
+/// What a process has used up to a point in time.
+#[derive(Debug, Clone, Copy)]
+struct Used {
+    at: Instant,
+    /// Nanoseconds on a core.
+    ran: u64,
+    /// Nanoseconds in the queue for one.
+    waited: u64,
+}
 
 /// The last look at each process.
 #[derive(Debug, Default)]
 pub(crate) struct CpuWatch {
-    seen: HashMap<i32, (Instant, u64)>,
+    seen: HashMap<i32, Used>,
 }
 
 impl CpuWatch {
-    /// True if the first few of these processes spent most of the time since the last look running
-    /// or waiting for a core, and a good part of it waiting.
+    /// True if, since the last look, the first few of these processes would have done no more with
+    /// company. Also while nothing is known yet: better to look again than to start processes on
+    /// a guess. False where the kernel doesn't tell.
     pub(crate) fn starved(&mut self, pids: impl Iterator<Item = i32>, now: Instant) -> bool {
         let mut looked = HashMap::new();
-        let mut shares = Vec::new();
+        let (mut wall, mut ran, mut waited) = (0.0, 0.0, 0.0);
         for pid in pids.take(LOOKED_AT) {
-            let Some(spent) = spent(pid) else { continue };
-            if let Some((at, before)) = self.seen.get(&pid) {
-                let span = now.duration_since(*at);
-                if span < SPAN {
-                    looked.insert(pid, (*at, *before));
-                    continue;
-                }
-                let share = spent.saturating_sub(*before) as f64 / span.as_nanos() as f64;
-                shares.push(share);
+            let Some(used) = used(pid, now) else { continue };
+            let before = self.seen.get(&pid).copied().unwrap_or(used);
+            let span = now.duration_since(before.at);
+            if span < SPAN {
+                looked.insert(pid, before);
+                continue;
             }
-            looked.insert(pid, (now, spent));
+            wall += span.as_nanos() as f64;
+            ran += used.ran.saturating_sub(before.ran) as f64;
+            waited += used.waited.saturating_sub(before.waited) as f64;
+            looked.insert(pid, used);
         }
         self.seen = looked;
-        // Nothing known yet: wait for the next look rather than start processes on a guess.
-        shares.is_empty() && !self.seen.is_empty()
-            || !shares.is_empty() && shares.iter().sum::<f64>() / shares.len() as f64 >= SHARE
+        if wall == 0.0 {
+            return !self.seen.is_empty();
+        }
+        starved((ran + waited) / wall, waited / ran)
     }
 }
 
-/// Nanoseconds that a process's main thread has run or waited for a core. `None` where the kernel
-/// doesn't tell.
-fn spent(pid: i32) -> Option<u64> {
+/// From the share of the time that was spent on a core or waiting for one, and how much of the
+/// first there was of the second.
+fn starved(share: f64, queued: f64) -> bool {
+    share >= BUSY || share >= NEGLIGIBLE && queued >= QUEUES
+}
+
+/// What a process's main thread has used.
+fn used(pid: i32, at: Instant) -> Option<Used> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
     let mut fields = text.split_ascii_whitespace();
-    let ran: u64 = fields.next()?.parse().ok()?;
-    let waited: u64 = fields.next()?.parse().ok()?;
-    Some(ran + waited)
+    Some(Used {
+        at,
+        ran: fields.next()?.parse().ok()?,
+        waited: fields.next()?.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn company_helps_those_who_wait_for_something_else_than_cores() {
+        assert!(starved(0.95, 0.0), "computes all the time");
+        assert!(starved(0.3, 1.0), "short calls, and no core is free");
+        assert!(!starved(0.3, 0.05), "short calls, and cores are free");
+        assert!(!starved(0.01, 5.0), "sleeps");
+        assert!(!starved(0.0, f64::NAN), "does nothing");
+    }
+
+    #[test]
+    fn nothing_is_known_before_the_second_look() {
+        let mut watch = CpuWatch::default();
+        let now = Instant::now();
+        let me = std::process::id() as i32;
+        let told = used(me, now).is_some();
+        assert_eq!(watch.starved([me].into_iter(), now), told);
+        assert!(!watch.starved([-1].into_iter(), now), "no such process");
+    }
 }

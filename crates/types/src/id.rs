@@ -43,7 +43,10 @@ fn decode(text: &str) -> Option<u64> {
     })
 }
 
-/// 44 bits of milliseconds since 1970, then 20 bits that grow with each id of this process.
+/// Low bits that count within a millisecond of a process.
+const COUNTER: u64 = (1 << 10) - 1;
+
+/// 44 bits of milliseconds since 1970, 10 bits of the process, 10 bits that grow with each id.
 fn next_stamp() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let millis = SystemTime::now()
@@ -53,11 +56,21 @@ fn next_stamp() -> u64 {
     let fresh = (millis << 20) | (u64::from(std::process::id() & 0x3ff) << 10);
     let mut last = LAST.load(Ordering::Relaxed);
     loop {
-        let next = fresh.max(last + 1);
+        let next = fresh.max(after(last));
         match LAST.compare_exchange_weak(last, next, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => return next,
             Err(seen) => last = seen,
         }
+    }
+}
+
+/// The stamp after this one. A full millisecond runs over into the next, never into the range of
+/// another process.
+const fn after(last: u64) -> u64 {
+    if last & COUNTER == COUNTER {
+        last - COUNTER + (1 << 20)
+    } else {
+        last + 1
     }
 }
 
@@ -301,6 +314,18 @@ mod tests {
             a.to_string().parse::<JobId>().is_err(),
             "the prefix tells the kinds apart"
         );
+    }
+
+    #[test]
+    fn a_full_millisecond_keeps_to_its_process() {
+        let process = |stamp: u64| (stamp >> 10) & 0x3ff;
+        let mut stamp = (5 << 20) | (7 << 10);
+        for _ in 0..5000 {
+            let next = after(stamp);
+            assert!(next > stamp);
+            assert_eq!(process(next), 7);
+            stamp = next;
+        }
     }
 
     #[test]

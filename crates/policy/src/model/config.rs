@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::ops::attention::Heads;
-use crate::ops::pages::CHUNK;
 
 /// The shape of a decoder. Field names are Hugging Face's for Llama.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -116,9 +115,9 @@ impl ModelConfig {
                 self.key_heads()
             ));
         }
-        if self.head() == 0 || !self.head().is_multiple_of(CHUNK) {
+        if self.head() == 0 || !self.head().is_multiple_of(2) {
             return Err(format!(
-                "a head has {} dimensions, it must be a multiple of 16",
+                "a head has {} dimensions, it must have an even number",
                 self.head()
             ));
         }

@@ -1,13 +1,18 @@
 //! Causal self-attention with rotary positions and grouped key heads, over sequences of any
 //! lengths packed row after row: no padding is computed.
 //!
-//! Forward: [`attend`] pushes new rows to a sequence's pages and lets each row look at the
-//! positions up to its own. Training starts from empty pages, sampling from cached ones.
-//! Backward: weights are computed again from queries and keys instead of being kept.
+//! [`attend`] pushes new rows to a sequence's pages and lets each row look at the positions up
+//! to its own. Training starts from empty pages, sampling from cached ones. Queries are taken
+//! some at a time, those of all heads that share a key head together; a query's result does not
+//! depend on which others it is taken with.
 
-use super::pages::{CHUNK, Pages, exponentials};
+use pulp::{Arch, Simd, WithSimd};
+
+use super::pages::{PAGE, Pages, exponentials, padded};
 use super::rope::Rope;
-use super::simd::{dot, vectorised};
+use super::tile::{pairs, store, tile, zero};
+
+pub(crate) use super::attention_backward::attend_backward;
 
 /// How a row of queries, keys and values is laid out: all query heads, key heads, value heads.
 #[derive(Debug, Clone, Copy)]
@@ -31,49 +36,75 @@ impl Heads {
         self.queries * self.head
     }
 
-    fn group(&self) -> usize {
+    /// Query heads that share a key head.
+    pub(super) const fn group(&self) -> usize {
         self.queries / self.keys
     }
 
-    fn scale(&self) -> f32 {
+    pub(super) fn scale(&self) -> f32 {
         1.0 / (self.head as f32).sqrt()
     }
 
-    /// Queries, keys and values of a row.
+    /// Keys and values of a row.
     #[inline(always)]
-    fn split<'a>(&self, row: &'a [f32]) -> (&'a [f32], &'a [f32], &'a [f32]) {
-        let (queries, rest) = row.split_at(self.queries * self.head);
-        let (keys, values) = rest.split_at(self.keys * self.head);
-        (queries, keys, values)
-    }
-
-    /// A query turned to its position and scaled.
-    #[inline(always)]
-    fn query(&self, rope: &Rope, position: usize, from: &[f32], query: &mut [f32]) {
-        query.copy_from_slice(from);
-        rope.apply(position, query);
-        let scale = self.scale();
-        for x in query {
-            *x *= scale;
-        }
+    pub(super) fn keys_and_values<'a>(&self, row: &'a [f32]) -> (&'a [f32], &'a [f32]) {
+        row[self.out()..].split_at(self.keys * self.head)
     }
 
     /// All keys of a row turned to their position.
     #[inline(always)]
-    fn turn_keys(&self, rope: &Rope, position: usize, from: &[f32], keys: &mut [f32]) {
+    pub(super) fn turn_keys(&self, rope: &Rope, position: usize, from: &[f32], keys: &mut [f32]) {
         keys.copy_from_slice(from);
         for key in keys.chunks_exact_mut(self.head) {
             rope.apply(position, key);
         }
+    }
+
+    /// The queries that one key head serves, row after row, turned to their positions, scaled
+    /// and padded.
+    #[inline(always)]
+    pub(super) fn queries(
+        &self,
+        rope: &Rope,
+        first: usize,
+        rows: &[f32],
+        key_head: usize,
+        into: &mut Vec<f32>,
+    ) {
+        let scale = self.scale();
+        let wide = padded(self.head);
+        let size = self.group() * self.head;
+        into.clear();
+        into.resize(rows.len() / self.row() * self.group() * wide, 0.0);
+        let mut padded = into.chunks_exact_mut(wide);
+        for (i, row) in rows.chunks_exact(self.row()).enumerate() {
+            let queries = row[key_head * size..(key_head + 1) * size].chunks_exact(self.head);
+            for (query, into) in queries.zip(&mut padded) {
+                let into = &mut into[..self.head];
+                into.copy_from_slice(query);
+                rope.apply(first + i, into);
+                for x in into {
+                    *x *= scale;
+                }
+            }
+        }
+    }
+
+    /// Where an output row has the result of a key head's `query`-th query.
+    #[inline(always)]
+    pub(super) fn place(&self, key_head: usize, query: usize) -> std::ops::Range<usize> {
+        let (row, member) = (query / self.group(), query % self.group());
+        let from = row * self.out() + (key_head * self.group() + member) * self.head;
+        from..from + self.head
     }
 }
 
 /// Memory that attention works in.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
-    scores: Vec<f32>,
-    query: Vec<f32>,
-    keys: Vec<f32>,
+    pub(super) keys: Vec<f32>,
+    pub(super) queries: Vec<f32>,
+    pub(super) scores: Vec<f32>,
 }
 
 /// Appends rows of one sequence to its pages and writes each row's attention into `out`.
@@ -85,207 +116,189 @@ pub(crate) fn attend(
     scratch: &mut Scratch,
     out: &mut [f32],
 ) {
-    scratch.query.resize(heads.head, 0.0);
-    scratch.keys.resize(heads.keys * heads.head, 0.0);
-    let first = pages.len();
-    vectorised(
-        #[inline(always)]
-        || {
-            for (i, row) in rows.chunks_exact(heads.row()).enumerate() {
-                let (_, keys, values) = heads.split(row);
-                heads.turn_keys(rope, first + i, keys, &mut scratch.keys);
-                pages.push(&scratch.keys, values);
-            }
-            let outs = out.chunks_exact_mut(heads.out());
-            for (i, (row, out)) in rows.chunks_exact(heads.row()).zip(outs).enumerate() {
-                let len = first + i + 1;
-                let (queries, _, _) = heads.split(row);
-                let queries = queries.chunks_exact(heads.head);
-                for (h, (query, out)) in queries.zip(out.chunks_exact_mut(heads.head)).enumerate() {
-                    heads.query(rope, len - 1, query, &mut scratch.query);
-                    let key_head = h / heads.group();
-                    pages.scores(key_head, &scratch.query, len, &mut scratch.scores);
-                    let inverse = exponentials(&mut scratch.scores, len);
-                    pages.mix(key_head, &scratch.scores, len, out);
-                    for x in out {
-                        *x *= inverse;
-                    }
-                }
-            }
-        },
-    );
+    Arch::new().dispatch(Attend {
+        heads,
+        rope,
+        rows,
+        pages,
+        scratch,
+        out,
+    });
 }
 
-/// Writes the gradient of packed sequences' rows into `d_rows`: `out` is what [`attend`] made of
-/// `rows`, sequence after sequence, each from empty pages.
-pub(crate) fn attend_backward(
+struct Attend<'a> {
     heads: Heads,
-    rope: &Rope,
-    lengths: &[usize],
-    rows: &[f32],
-    out: &[f32],
-    grad: &[f32],
-    d_rows: &mut [f32],
-) {
-    let mut backward = Backward::new(heads);
-    let mut from = 0;
-    for &length in lengths {
-        let input = from * heads.row()..(from + length) * heads.row();
-        let output = from * heads.out()..(from + length) * heads.out();
-        backward.sequence(
-            rope,
-            &rows[input.clone()],
-            &out[output.clone()],
-            &grad[output],
-            &mut d_rows[input],
-        );
-        from += length;
-    }
+    rope: &'a Rope,
+    rows: &'a [f32],
+    pages: &'a mut Pages,
+    scratch: &'a mut Scratch,
+    out: &'a mut [f32],
 }
 
-/// The backward pass of one sequence after another.
-struct Backward {
-    heads: Heads,
-    /// Keys by dimension, values by position: what the forward pass reads.
-    forward: Pages,
-    /// The same with the parts changed: values by dimension, keys by position.
-    swapped: Pages,
-    scratch: Scratch,
-    slopes: Vec<f32>,
-    d_query: Vec<f32>,
-    d_keys: Vec<f32>,
-    d_values: Vec<f32>,
-}
+impl WithSimd for Attend<'_> {
+    type Output = ();
 
-impl Backward {
-    fn new(heads: Heads) -> Self {
-        Self {
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self {
             heads,
-            forward: Pages::new(heads.keys, heads.head),
-            swapped: Pages::new(heads.keys, heads.head),
-            scratch: Scratch {
-                query: vec![0.0; heads.head],
-                keys: vec![0.0; heads.keys * heads.head],
-                ..Scratch::default()
-            },
-            slopes: Vec::new(),
-            d_query: vec![0.0; heads.head],
-            d_keys: Vec::new(),
-            d_values: Vec::new(),
+            rope,
+            rows,
+            pages,
+            scratch,
+            out,
+        } = self;
+        let first = pages.len();
+        scratch.keys.resize(heads.keys * heads.head, 0.0);
+        for (i, row) in rows.chunks_exact(heads.row()).enumerate() {
+            let (keys, values) = heads.keys_and_values(row);
+            heads.turn_keys(rope, first + i, keys, &mut scratch.keys);
+            pages.push(&scratch.keys, values);
         }
-    }
-
-    fn sequence(
-        &mut self,
-        rope: &Rope,
-        rows: &[f32],
-        outs: &[f32],
-        grads: &[f32],
-        result: &mut [f32],
-    ) {
-        vectorised(
-            #[inline(always)]
-            || {
-                self.load(rope, rows);
-                for key_head in 0..self.heads.keys {
-                    self.key_head(key_head, rope, rows, outs, grads, result);
-                    self.store(key_head, rope, result);
-                }
-            },
-        );
-    }
-
-    #[inline(always)]
-    fn load(&mut self, rope: &Rope, rows: &[f32]) {
-        self.forward.clear();
-        self.swapped.clear();
-        for (i, row) in rows.chunks_exact(self.heads.row()).enumerate() {
-            let (_, keys, values) = self.heads.split(row);
-            self.heads.turn_keys(rope, i, keys, &mut self.scratch.keys);
-            self.forward.push(&self.scratch.keys, values);
-            self.swapped.push(values, &self.scratch.keys);
-        }
-    }
-
-    /// Gradients of the queries that one key head serves, and of its keys and values.
-    #[inline(always)]
-    fn key_head(
-        &mut self,
-        key_head: usize,
-        rope: &Rope,
-        rows: &[f32],
-        outs: &[f32],
-        grads: &[f32],
-        result: &mut [f32],
-    ) {
-        let heads = self.heads;
-        let size = self.forward.len() * heads.head;
-        self.d_keys.clear();
-        self.d_keys.resize(size, 0.0);
-        self.d_values.clear();
-        self.d_values.resize(size, 0.0);
-        for i in 0..self.forward.len() {
-            let len = i + 1;
-            for h in key_head * heads.group()..(key_head + 1) * heads.group() {
-                let query = i * heads.row() + h * heads.head;
-                let query = query..query + heads.head;
-                let output = i * heads.out() + h * heads.head;
-                let output = output..output + heads.head;
-                let (grad, out) = (&grads[output.clone()], &outs[output]);
-                heads.query(rope, i, &rows[query.clone()], &mut self.scratch.query);
-
-                // p = softmax, then dS = p (dO·V − dO·O)
-                let scores = &mut self.scratch.scores;
-                self.forward
-                    .scores(key_head, &self.scratch.query, len, scores);
-                let inverse = exponentials(scores, len);
-                self.swapped.scores(key_head, grad, len, &mut self.slopes);
-                let mean = dot(grad, out);
-                for (slope, weight) in self.slopes.iter_mut().zip(scores.iter_mut()) {
-                    *weight *= inverse;
-                    *slope = *weight * (*slope - mean);
-                }
-
-                self.swapped
-                    .mix(key_head, &self.slopes, len, &mut self.d_query);
-                let scale = heads.scale();
-                for x in &mut self.d_query {
-                    *x *= scale;
-                }
-                rope.undo(i, &mut self.d_query);
-                result[query].copy_from_slice(&self.d_query);
-
-                outer(&self.slopes[..len], &self.scratch.query, &mut self.d_keys);
-                outer(&self.scratch.scores[..len], grad, &mut self.d_values);
+        let wide = padded(heads.head);
+        for key_head in 0..heads.keys {
+            heads.queries(rope, first, rows, key_head, &mut scratch.queries);
+            let mut run = Run {
+                heads,
+                pages,
+                key_head,
+                first,
+                query: 0,
+                out: &mut *out,
+            };
+            let mut queries = scratch.queries.as_slice();
+            if S::REGISTER_COUNT >= 32 {
+                run.blocks::<S, 12>(simd, &mut queries, wide, &mut scratch.scores);
             }
-        }
-    }
-
-    #[inline(always)]
-    fn store(&mut self, key_head: usize, rope: &Rope, result: &mut [f32]) {
-        let heads = self.heads;
-        let keys = heads.out() + key_head * heads.head;
-        let values = keys + heads.keys * heads.head;
-        for (i, row) in result.chunks_exact_mut(heads.row()).enumerate() {
-            let from = i * heads.head..(i + 1) * heads.head;
-            let key = &mut row[keys..keys + heads.head];
-            key.copy_from_slice(&self.d_keys[from.clone()]);
-            rope.undo(i, key);
-            row[values..values + heads.head].copy_from_slice(&self.d_values[from]);
+            run.blocks::<S, 4>(simd, &mut queries, wide, &mut scratch.scores);
+            run.blocks::<S, 2>(simd, &mut queries, wide, &mut scratch.scores);
+            run.blocks::<S, 1>(simd, &mut queries, wide, &mut scratch.scores);
         }
     }
 }
 
-/// sums[j] += weight[j] · vector.
-#[inline(always)]
-fn outer(weights: &[f32], vector: &[f32], sums: &mut [f32]) {
-    let (vector, _) = vector.as_chunks::<CHUNK>();
-    let (sums, _) = sums.as_chunks_mut::<CHUNK>();
-    for (weight, sums) in weights.iter().zip(sums.chunks_exact_mut(vector.len())) {
-        for (sum, x) in sums.iter_mut().zip(vector) {
-            for i in 0..CHUNK {
-                sum[i] = weight.mul_add(x[i], sum[i]);
+/// The queries of one key head.
+struct Run<'a> {
+    heads: Heads,
+    pages: &'a Pages,
+    key_head: usize,
+    /// Position of the first row.
+    first: usize,
+    /// The next query.
+    query: usize,
+    out: &'a mut [f32],
+}
+
+impl Run<'_> {
+    /// Takes blocks of `M` queries off the front while there are that many.
+    #[inline(always)]
+    fn blocks<S: Simd, const M: usize>(
+        &mut self,
+        simd: S,
+        queries: &mut &[f32],
+        wide: usize,
+        scores: &mut Vec<f32>,
+    ) {
+        while queries.len() >= M * wide {
+            let (these, rest) = queries.split_at(M * wide);
+            *queries = rest;
+            let lens: [usize; M] =
+                std::array::from_fn(|q| self.first + (self.query + q) / self.heads.group() + 1);
+            let stride = lens[M - 1].next_multiple_of(PAGE);
+            scores.resize(M * stride, 0.0);
+            score::<S, M>(
+                simd,
+                self.pages,
+                self.key_head,
+                self.heads.head,
+                these,
+                scores,
+            );
+            let mut inverse = [0.0; M];
+            for ((weights, len), inverse) in
+                scores.chunks_exact_mut(stride).zip(lens).zip(&mut inverse)
+            {
+                *inverse = exponentials(weights, len);
+            }
+            self.mix::<S, M>(simd, scores, lens[M - 1], inverse);
+            self.query += M;
+        }
+    }
+
+    /// Writes Σ weight · value, normalised.
+    #[inline(always)]
+    fn mix<S: Simd, const M: usize>(
+        &mut self,
+        simd: S,
+        weights: &[f32],
+        len: usize,
+        inverse: [f32; M],
+    ) {
+        let wide = padded(self.heads.head);
+        for pair in 0..pairs::<S>(wide) {
+            let sums = mixed::<S, M>(simd, self.pages, self.key_head, wide, weights, len, pair);
+            for (q, (sums, inverse)) in sums.into_iter().zip(inverse).enumerate() {
+                let inverse = simd.splat_f32s(inverse);
+                let sums = sums.map(|sum| simd.mul_f32s(sum, inverse));
+                let place = self.heads.place(self.key_head, self.query + q);
+                store(simd, sums, pair, &mut self.out[place]);
             }
         }
     }
+}
+
+/// Scores of `M` padded queries with whole pages, as many as a row of `scores` has room for.
+#[inline(always)]
+pub(super) fn score<S: Simd, const M: usize>(
+    simd: S,
+    pages: &Pages,
+    key_head: usize,
+    head: usize,
+    queries: &[f32],
+    scores: &mut [f32],
+) {
+    let wide = queries.len() / M;
+    let stride = scores.len() / M;
+    let queries: [&[f32]; M] = std::array::from_fn(|q| &queries[q * wide..][..head]);
+    for page in 0..stride / PAGE {
+        let keys = pages.keys(page, key_head);
+        for pair in 0..pairs::<S>(PAGE) {
+            let left = |d: usize| std::array::from_fn(|q| queries[q][d]);
+            let sums = tile::<S, M>(simd, keys, PAGE, pair, head, left, zero(simd));
+            for (sums, scores) in sums.into_iter().zip(scores.chunks_exact_mut(stride)) {
+                store(simd, sums, pair, &mut scores[page * PAGE..][..PAGE]);
+            }
+        }
+    }
+}
+
+/// Σ weight · value over the first `len` positions for `M` rows of weights: two vectors of it.
+#[inline(always)]
+pub(super) fn mixed<S: Simd, const M: usize>(
+    simd: S,
+    pages: &Pages,
+    key_head: usize,
+    wide: usize,
+    weights: &[f32],
+    len: usize,
+    pair: usize,
+) -> super::tile::Tile<S, M> {
+    let stride = weights.len() / M;
+    let mut sums = zero::<S, M>(simd);
+    for page in 0..len.div_ceil(PAGE) {
+        let depth = PAGE.min(len - page * PAGE);
+        let rows: [&[f32]; M] =
+            std::array::from_fn(|q| &weights[q * stride + page * PAGE..][..depth]);
+        let left = |j: usize| std::array::from_fn(|q| rows[q][j]);
+        sums = tile::<S, M>(
+            simd,
+            pages.values(page, key_head),
+            wide,
+            pair,
+            depth,
+            left,
+            sums,
+        );
+    }
+    sums
 }

@@ -10,6 +10,7 @@ use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::panels::{PANEL, Panels};
+use super::tile::{add, pairs, store, tile, zero};
 
 /// Whether a product is added to what is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,48 +122,6 @@ pub(crate) fn add_outer(left: &[f32], right: &[f32], rows: usize, out: &mut [f32
     }
 }
 
-/// Sums of a tile: two vectors of each of `M` rows.
-type Tile<S, const M: usize> = [[<S as Simd>::f32s; 2]; M];
-
-/// The kernel. `panel` holds 32 columns as vectors; `pair` names the two of them to compute.
-#[inline(always)]
-fn tile<S: Simd, const M: usize>(
-    simd: S,
-    panel: &[S::f32s],
-    pair: usize,
-    depth: usize,
-    left: impl Fn(usize) -> [f32; M],
-) -> Tile<S, M> {
-    let mut sums = [[simd.splat_f32s(0.0); 2]; M];
-    let width = PANEL / S::F32_LANES;
-    // Counted by `depth`, so that the compiler sees that every index into `left` is in range.
-    for (k, vectors) in (0..depth).zip(panel.chunks_exact(width)) {
-        let (a, b) = (vectors[2 * pair], vectors[2 * pair + 1]);
-        let left = left(k);
-        for row in 0..M {
-            let x = simd.splat_f32s(left[row]);
-            sums[row][0] = simd.mul_add_f32s(x, a, sums[row][0]);
-            sums[row][1] = simd.mul_add_f32s(x, b, sums[row][1]);
-        }
-    }
-    sums
-}
-
-/// Writes a row of a tile where the output has columns for it.
-#[inline(always)]
-fn store<S: Simd>(simd: S, sums: [S::f32s; 2], out: &mut [f32], at: usize, onto: Onto) {
-    for (i, sum) in sums.into_iter().enumerate() {
-        let from = (at + i * S::F32_LANES).min(out.len());
-        let to = (from + S::F32_LANES).min(out.len());
-        let out = &mut out[from..to];
-        let sum = match onto {
-            Onto::Nothing => sum,
-            Onto::Itself => simd.add_f32s(simd.partial_load_f32s(out), sum),
-        };
-        simd.partial_store_f32s(out, sum);
-    }
-}
-
 /// Rows of a left side that lies row after row.
 struct Rows<'a> {
     left: &'a [f32],
@@ -222,14 +181,15 @@ fn block<S: Simd, const M: usize>(
     let (depth, cols) = (right.depth(), right.cols());
     let rows: [&[f32]; M] = std::array::from_fn(|row| &left[row * depth..(row + 1) * depth]);
     for (number, panel) in right.iter().enumerate() {
-        let (panel, _) = S::as_simd_f32s(panel);
-        for pair in 0..PANEL / (2 * S::F32_LANES) {
-            let sums = tile::<S, M>(simd, panel, pair, depth, |k| {
-                std::array::from_fn(|row| rows[row][k])
-            });
-            let at = number * PANEL + pair * 2 * S::F32_LANES;
+        for pair in 0..pairs::<S>(PANEL) {
+            let left = |k: usize| std::array::from_fn(|row| rows[row][k]);
+            let sums = tile::<S, M>(simd, panel, PANEL, pair, depth, left, zero(simd));
             for (sums, out) in sums.into_iter().zip(out.chunks_exact_mut(cols)) {
-                store(simd, sums, out, at, onto);
+                let out = &mut out[number * PANEL..];
+                match onto {
+                    Onto::Nothing => store(simd, sums, pair, out),
+                    Onto::Itself => add(simd, sums, pair, out),
+                }
             }
         }
     }
@@ -248,15 +208,16 @@ impl WithSimd for OnePanel<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let (panel, _) = S::as_simd_f32s(self.panel);
-        for (row, out) in self
+        let rows = self
             .left
             .chunks_exact(self.depth)
-            .zip(self.out.chunks_exact_mut(PANEL))
-        {
-            for pair in 0..PANEL / (2 * S::F32_LANES) {
-                let [sums] = tile::<S, 1>(simd, panel, pair, self.depth, |k| [row[k]]);
-                store(simd, sums, out, pair * 2 * S::F32_LANES, Onto::Nothing);
+            .zip(self.out.chunks_exact_mut(PANEL));
+        for (row, out) in rows {
+            for pair in 0..pairs::<S>(PANEL) {
+                let left = |k: usize| [row[k]];
+                let [sums] =
+                    tile::<S, 1>(simd, self.panel, PANEL, pair, self.depth, left, zero(simd));
+                store(simd, sums, pair, out);
             }
         }
     }
@@ -318,12 +279,10 @@ fn outer_rows<S: Simd, const M: usize>(
         let depth = right.depth();
         let left = &left[..depth];
         for (number, panel) in right.iter().enumerate() {
-            let (panel, _) = S::as_simd_f32s(panel);
-            for pair in 0..PANEL / (2 * S::F32_LANES) {
-                let sums = tile::<S, M>(simd, panel, pair, depth, |k| left[k]);
-                let at = number * PANEL + pair * 2 * S::F32_LANES;
+            for pair in 0..pairs::<S>(PANEL) {
+                let sums = tile::<S, M>(simd, panel, PANEL, pair, depth, |k| left[k], zero(simd));
                 for (sums, out) in sums.into_iter().zip(into.chunks_exact_mut(cols)) {
-                    store(simd, sums, out, at, Onto::Itself);
+                    add(simd, sums, pair, &mut out[number * PANEL..]);
                 }
             }
         }

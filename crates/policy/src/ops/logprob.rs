@@ -93,15 +93,19 @@ pub(crate) fn target_logprobs(
         return (logprobs, entropies);
     }
     let vocab = logits.len() / targets.len();
-    vectorised(|| {
-        let outs = logprobs.iter_mut().zip(&mut entropies);
-        for ((row, target), (logprob, entropy)) in logits.chunks_exact(vocab).zip(targets).zip(outs)
-        {
-            let softmax = Softmax::of(row, inverse_temperature);
-            *logprob = softmax.logprob(row[*target as usize], inverse_temperature);
-            *entropy = softmax.entropy;
-        }
-    });
+    vectorised(
+        #[inline(always)]
+        || {
+            let outs = logprobs.iter_mut().zip(&mut entropies);
+            for ((row, target), (logprob, entropy)) in
+                logits.chunks_exact(vocab).zip(targets).zip(outs)
+            {
+                let softmax = Softmax::of(row, inverse_temperature);
+                *logprob = softmax.logprob(row[*target as usize], inverse_temperature);
+                *entropy = softmax.entropy;
+            }
+        },
+    );
     (logprobs, entropies)
 }
 
@@ -117,17 +121,20 @@ pub(crate) fn target_logprobs_backward(
         return;
     }
     let vocab = logits.len() / targets.len();
-    vectorised(|| {
-        let rows = logits
-            .chunks_exact(vocab)
-            .zip(d_logits.chunks_exact_mut(vocab));
-        for (((row, out), target), grad) in rows.zip(targets).zip(grad) {
-            let softmax = Softmax::of(row, inverse_temperature);
-            let factor = -grad * inverse_temperature / softmax.sum();
-            for (d, logit) in out.iter_mut().zip(row) {
-                *d = factor * softmax.weight(*logit, inverse_temperature);
+    vectorised(
+        #[inline(always)]
+        || {
+            let rows = logits
+                .chunks_exact(vocab)
+                .zip(d_logits.chunks_exact_mut(vocab));
+            for (((row, out), target), grad) in rows.zip(targets).zip(grad) {
+                let softmax = Softmax::of(row, inverse_temperature);
+                let factor = -grad * inverse_temperature / softmax.sum();
+                for (d, logit) in out.iter_mut().zip(row) {
+                    *d = factor * softmax.weight(*logit, inverse_temperature);
+                }
+                out[*target as usize] += grad * inverse_temperature;
             }
-            out[*target as usize] += grad * inverse_temperature;
-        }
-    });
+        },
+    );
 }

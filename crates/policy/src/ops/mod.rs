@@ -7,6 +7,7 @@
 //! differ in the last bits.
 
 pub(crate) mod attention;
+mod attention_backward;
 pub(crate) mod embedding;
 pub(crate) mod gemm;
 pub(crate) mod logprob;
@@ -17,6 +18,7 @@ pub(crate) mod rope;
 pub(crate) mod simd;
 pub(crate) mod storage;
 pub(crate) mod swiglu;
+mod tile;
 
 #[cfg(test)]
 mod gradient_tests;

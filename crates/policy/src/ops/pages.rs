@@ -1,17 +1,15 @@
 //! Keys and values of one sequence in one layer, in pages of 32 positions.
 //!
-//! Within a page keys lie dimension by dimension, so that 32 scores grow side by side without a
-//! sum across lanes; values lie position by position. A score depends on its query and its key
-//! alone and weights are added in the order of positions, so it makes no difference whether the
-//! rows came one at a time (sampling) or all at once (training).
+//! Within a page and head, keys lie dimension by dimension and values position by position: as
+//! the kernel reads them. A score depends on its query and its key alone, and weights are added
+//! in the order of positions, so it makes no difference whether the rows came one at a time
+//! (sampling) or all at once (training).
 
 use super::simd::{LANES, exp, max, sum_lanes};
+use super::tile::COLUMNS;
 
 /// Positions of a page.
-pub(crate) const PAGE: usize = 32;
-
-/// Numbers of queries and keys that one dimension chunk holds.
-pub(crate) const CHUNK: usize = 16;
+pub(crate) const PAGE: usize = COLUMNS;
 
 /// Keys and values of one sequence in one layer.
 #[derive(Debug, Default)]
@@ -23,8 +21,13 @@ pub(crate) struct Pages {
     values: Vec<f32>,
 }
 
+/// Numbers that a vector of one head takes where it is padded for the kernel.
+pub(super) const fn padded(head: usize) -> usize {
+    head.next_multiple_of(COLUMNS)
+}
+
 impl Pages {
-    /// Empty pages for `heads` key heads of `head` dimensions (a multiple of 16).
+    /// Empty pages for `heads` key heads of `head` dimensions.
     pub(crate) fn new(heads: usize, head: usize) -> Self {
         Self {
             heads,
@@ -41,9 +44,9 @@ impl Pages {
     /// Forgets all positions from `len` on.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
-        let size = self.len.div_ceil(PAGE) * self.heads * self.head * PAGE;
-        self.keys.truncate(size);
-        self.values.truncate(size);
+        let pages = self.len.div_ceil(PAGE) * self.heads * PAGE;
+        self.keys.truncate(pages * self.head);
+        self.values.truncate(pages * padded(self.head));
     }
 
     /// Positions held.
@@ -53,99 +56,56 @@ impl Pages {
 
     /// Adds a position: each head's key and value, one head after another.
     #[inline(always)]
-    pub(crate) fn push(&mut self, keys: &[f32], values: &[f32]) {
+    pub(super) fn push(&mut self, keys: &[f32], values: &[f32]) {
         let (page, slot) = (self.len / PAGE, self.len % PAGE);
-        let size = self.heads * self.head * PAGE;
+        let wide = padded(self.head);
+        let (key_size, value_size) = (self.heads * self.head * PAGE, self.heads * wide * PAGE);
         if slot == 0 {
-            self.keys.resize((page + 1) * size, 0.0);
-            self.values.resize((page + 1) * size, 0.0);
+            self.keys.resize((page + 1) * key_size, 0.0);
+            self.values.resize((page + 1) * value_size, 0.0);
         }
-        let into = &mut self.keys[page * size..];
-        for (at, key) in keys.iter().enumerate() {
-            into[at * PAGE + slot] = *key;
+        let (into, _) = self.keys[page * key_size..].as_chunks_mut::<PAGE>();
+        for (into, key) in into.iter_mut().zip(keys) {
+            into[slot] = *key;
         }
-        let into = &mut self.values[page * size..];
+        let into = &mut self.values[page * value_size..];
         for (h, value) in values.chunks_exact(self.head).enumerate() {
-            let at = (h * PAGE + slot) * self.head;
+            let at = (h * PAGE + slot) * wide;
             into[at..at + self.head].copy_from_slice(value);
         }
         self.len += 1;
     }
 
+    /// One head's keys of a page: `head` rows of 32 positions.
     #[inline(always)]
-    fn block<'a>(&self, data: &'a [f32], page: usize, head: usize) -> &'a [f32] {
+    pub(super) fn keys(&self, page: usize, head: usize) -> &[f32] {
         let size = self.head * PAGE;
-        &data[(page * self.heads + head) * size..][..size]
+        &self.keys[(page * self.heads + head) * size..][..size]
     }
 
-    /// query · key of whole pages up to `len` positions into `scores`; what lies beyond `len`
-    /// in the last page is of no meaning.
+    /// One head's values of a page: 32 rows of padded vectors.
     #[inline(always)]
-    pub(crate) fn scores(&self, head: usize, query: &[f32], len: usize, scores: &mut Vec<f32>) {
-        scores.clear();
-        for page in 0..len.div_ceil(PAGE) {
-            let (keys, _) = self.block(&self.keys, page, head).as_chunks::<PAGE>();
-            let mut lanes = [0.0f32; PAGE];
-            for (q, keys) in query.iter().zip(keys) {
-                for i in 0..PAGE {
-                    lanes[i] = q.mul_add(keys[i], lanes[i]);
-                }
-            }
-            scores.extend_from_slice(&lanes);
-        }
-    }
-
-    /// out = Σ weight · value over the first `len` positions.
-    #[inline(always)]
-    pub(crate) fn mix(&self, head: usize, weights: &[f32], len: usize, out: &mut [f32]) {
-        if self.head.is_multiple_of(2 * CHUNK) {
-            self.mix_chunks::<{ 2 * CHUNK }>(head, weights, len, out);
-        } else {
-            self.mix_chunks::<CHUNK>(head, weights, len, out);
-        }
-    }
-
-    #[inline(always)]
-    fn mix_chunks<const W: usize>(
-        &self,
-        head: usize,
-        weights: &[f32],
-        len: usize,
-        out: &mut [f32],
-    ) {
-        let per_value = self.head / W;
-        for (chunk, out) in out.as_chunks_mut::<W>().0.iter_mut().enumerate() {
-            let mut sums = [0.0f32; W];
-            for (page, weights) in weights[..len].chunks(PAGE).enumerate() {
-                let (values, _) = self.block(&self.values, page, head).as_chunks::<W>();
-                for (weight, value) in weights
-                    .iter()
-                    .zip(values.iter().skip(chunk).step_by(per_value))
-                {
-                    for i in 0..W {
-                        sums[i] = weight.mul_add(value[i], sums[i]);
-                    }
-                }
-            }
-            *out = sums;
-        }
+    pub(super) fn values(&self, page: usize, head: usize) -> &[f32] {
+        let size = padded(self.head) * PAGE;
+        &self.values[(page * self.heads + head) * size..][..size]
     }
 }
 
 /// Turns the first `len` scores into e^(score − greatest), those beyond into 0, and returns one
 /// over their sum.
 #[inline(always)]
-pub(crate) fn exponentials(scores: &mut [f32], len: usize) -> f32 {
+pub(super) fn exponentials(scores: &mut [f32], len: usize) -> f32 {
     let greatest = max(&scores[..len]);
     let (chunks, _) = scores.as_chunks_mut::<LANES>();
     let mut sums = [0.0f32; LANES];
-    for chunk in &mut chunks[..len / LANES] {
+    let (whole, rest) = chunks.split_at_mut(len / LANES);
+    for chunk in whole {
         for i in 0..LANES {
             chunk[i] = exp(chunk[i] - greatest);
             sums[i] += chunk[i];
         }
     }
-    if let Some(chunk) = chunks.get_mut(len / LANES) {
+    if let Some((chunk, rest)) = rest.split_first_mut() {
         for i in 0..LANES {
             chunk[i] = if i < len % LANES {
                 exp(chunk[i] - greatest)
@@ -153,6 +113,9 @@ pub(crate) fn exponentials(scores: &mut [f32], len: usize) -> f32 {
                 0.0
             };
             sums[i] += chunk[i];
+        }
+        for chunk in rest {
+            *chunk = [0.0; LANES];
         }
     }
     1.0 / sum_lanes(sums)

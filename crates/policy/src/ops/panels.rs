@@ -1,8 +1,10 @@
 //! The right side of a matrix product, packed once for many: columns in panels of 32, and within
 //! a panel row after row, as the kernel reads them.
 
+use super::tile::COLUMNS;
+
 /// Columns of a panel.
-pub(crate) const PANEL: usize = 32;
+pub(crate) const PANEL: usize = COLUMNS;
 
 /// A packed matrix of `depth` rows and `cols` columns. The last panel is filled with zeros.
 #[derive(Debug)]

@@ -27,10 +27,10 @@ impl Rope {
         let at = position * self.half;
         let (cos, sin) = (&self.cos[at..at + self.half], &self.sin[at..at + self.half]);
         let (low, high) = vector.split_at_mut(self.half);
-        for i in 0..self.half {
-            let (a, b, s) = (low[i], high[i], sign * sin[i]);
-            low[i] = a * cos[i] - b * s;
-            high[i] = b * cos[i] + a * s;
+        for ((low, high), (cos, sin)) in low.iter_mut().zip(high).zip(cos.iter().zip(sin)) {
+            let (a, b, sin) = (*low, *high, sign * sin);
+            *low = a * cos - b * sin;
+            *high = b * cos + a * sin;
         }
     }
 

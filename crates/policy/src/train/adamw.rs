@@ -100,15 +100,18 @@ impl Pace {
         } = self;
         let (b1, b2, eps) = (BETA1 as f32, BETA2 as f32, EPS as f32);
         let (c1, c2) = ((1.0 - BETA1) as f32, (1.0 - BETA2) as f32);
-        vectorised(|| {
-            let state = first.iter_mut().zip(second);
-            for ((weight, gradient), (m, v)) in weights.iter_mut().zip(gradients).zip(state) {
-                let g = gradient * clip;
-                *m = b1 * *m + c1 * g;
-                *v = b2 * *v + c2 * g * g;
-                *weight = *weight * keep - rate * *m / (v.sqrt() / root + eps);
-            }
-        });
+        vectorised(
+            #[inline(always)]
+            || {
+                let state = first.iter_mut().zip(second);
+                for ((weight, gradient), (m, v)) in weights.iter_mut().zip(gradients).zip(state) {
+                    let g = gradient * clip;
+                    *m = b1 * *m + c1 * g;
+                    *v = b2 * *v + c2 * g * g;
+                    *weight = *weight * keep - rate * *m / (v.sqrt() / root + eps);
+                }
+            },
+        );
     }
 }
 

@@ -103,11 +103,14 @@ fn add(sums: &mut [f32], tensor: &Tensor) -> candle_core::Result<()> {
     sums.par_chunks_mut(STRETCH)
         .zip(held.floats()?.par_chunks(STRETCH))
         .for_each(|(sums, numbers)| {
-            vectorised(|| {
-                for (sum, x) in sums.iter_mut().zip(numbers) {
-                    *sum += x;
-                }
-            });
+            vectorised(
+                #[inline(always)]
+                || {
+                    for (sum, x) in sums.iter_mut().zip(numbers) {
+                        *sum += x;
+                    }
+                },
+            );
         });
     Ok(())
 }

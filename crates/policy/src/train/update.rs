@@ -261,7 +261,10 @@ pub(crate) fn update(
         };
         let (gradients, said) = gradients(model, &prepared.batches, settings.temperature, weigh)?;
         for (batch, said) in said.iter().enumerate() {
-            if !vectorised(|| all_finite(&said.logprobs)) {
+            if !vectorised(
+                #[inline(always)]
+                || all_finite(&said.logprobs),
+            ) {
                 let evidence = prepared.broken(batch, &said.logprobs);
                 return Err(PolicyError::NonFinite {
                     what: "log-prob",

@@ -1,0 +1,82 @@
+//! The kernel under every product: a few rows times two vectors of columns.
+//!
+//! Each sum is one chain of fused multiply-adds over the summed dimension, in order. How many
+//! rows are computed together changes nothing about a row's chain.
+
+use pulp::Simd;
+
+/// Sums of a tile: two vectors of columns for each of `M` rows.
+pub(super) type Tile<S, const M: usize> = [[<S as Simd>::f32s; 2]; M];
+
+/// Columns that come side by side; what is laid out for the kernel is padded to a multiple.
+pub(super) const COLUMNS: usize = 32;
+
+/// Pairs of vectors in a number of columns.
+#[inline(always)]
+pub(super) fn pairs<S: Simd>(columns: usize) -> usize {
+    columns / (2 * S::F32_LANES)
+}
+
+/// Empty sums.
+#[inline(always)]
+pub(super) fn zero<S: Simd, const M: usize>(simd: S) -> Tile<S, M> {
+    [[simd.splat_f32s(0.0); 2]; M]
+}
+
+/// Goes on with `sums` over `depth` rows of `right`, each of `columns` numbers, of which the
+/// `pair`-th two vectors are taken. `left` gives the rows' factors at each step.
+#[inline(always)]
+pub(super) fn tile<S: Simd, const M: usize>(
+    simd: S,
+    right: &[f32],
+    columns: usize,
+    pair: usize,
+    depth: usize,
+    left: impl Fn(usize) -> [f32; M],
+    mut sums: Tile<S, M>,
+) -> Tile<S, M> {
+    let (right, _) = S::as_simd_f32s(right);
+    let width = columns / S::F32_LANES;
+    // Counted by `depth`, so that the compiler sees that every index into `left` is in range.
+    for (k, vectors) in (0..depth).zip(right.chunks_exact(width)) {
+        let (a, b) = (vectors[2 * pair], vectors[2 * pair + 1]);
+        let left = left(k);
+        for row in 0..M {
+            let x = simd.splat_f32s(left[row]);
+            sums[row][0] = simd.mul_add_f32s(x, a, sums[row][0]);
+            sums[row][1] = simd.mul_add_f32s(x, b, sums[row][1]);
+        }
+    }
+    sums
+}
+
+/// Writes a row of a tile to its columns of `out`, as far as there are any.
+#[inline(always)]
+pub(super) fn store<S: Simd>(simd: S, sums: [S::f32s; 2], pair: usize, out: &mut [f32]) {
+    put(simd, sums, pair, out, |_, sum| sum);
+}
+
+/// Adds a row of a tile to its columns of `out`.
+#[inline(always)]
+pub(super) fn add<S: Simd>(simd: S, sums: [S::f32s; 2], pair: usize, out: &mut [f32]) {
+    put(simd, sums, pair, out, |out, sum| {
+        simd.add_f32s(simd.partial_load_f32s(out), sum)
+    });
+}
+
+#[inline(always)]
+fn put<S: Simd>(
+    simd: S,
+    sums: [S::f32s; 2],
+    pair: usize,
+    out: &mut [f32],
+    value: impl Fn(&[f32], S::f32s) -> S::f32s,
+) {
+    for (i, sum) in sums.into_iter().enumerate() {
+        let from = ((2 * pair + i) * S::F32_LANES).min(out.len());
+        let to = (from + S::F32_LANES).min(out.len());
+        let out = &mut out[from..to];
+        let sum = value(out, sum);
+        simd.partial_store_f32s(out, sum);
+    }
+}
