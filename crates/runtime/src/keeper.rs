@@ -261,7 +261,7 @@ impl Keeper {
     }
 
     fn view(&mut self, now: Instant) -> View {
-        let queued = self.common.pool.queued();
+        let queued = self.common.pool.queued_for(PATIENCE, now);
         let present = || self.slots.values().filter(|s| !s.leaving);
         let slots = present().count();
         let coming = present()

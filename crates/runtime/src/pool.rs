@@ -207,6 +207,16 @@ impl Pool {
         self.lock().queue.len()
     }
 
+    /// Calls that wait, if the first of them has waited for so long; 0 otherwise.
+    pub(crate) fn queued_for(&self, patience: Duration, now: Instant) -> usize {
+        let inner = self.lock();
+        let first = inner.queue.front();
+        match first.is_some_and(|w| now.saturating_duration_since(w.queued) >= patience) {
+            true => inner.queue.len(),
+            false => 0,
+        }
+    }
+
     /// Calls asked for and not answered.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::Relaxed)

@@ -222,7 +222,8 @@ async fn a_forkserver_that_was_killed_is_replaced() {
     let (reaper, slot) = (project.pid_in("reaper").await, project.pid_in("slot").await);
     gone(slot).await;
     for child in children_of(reaper) {
-        kill(child);
+        // The forkserver, and what may be ending by itself right now.
+        let _ = kill_process(Pid::from_raw(child).expect("a process"), Signal::KILL);
         gone(child).await;
     }
     let next = verdict(&plugin, call(&json!({"do": "answer"}))).await;

@@ -56,8 +56,8 @@ pub(crate) fn gradients<T: Send>(
 ) -> Result<(Gradients, Vec<T>), PolicyError> {
     let mut sums: Gradients = vec![0.0; model.parameter_count()];
     let mut kept = Vec::with_capacity(batches.len());
-    let together = (GRADIENT_BYTES / (4 * model.parameter_count()).max(1))
-        .clamp(rayon::current_num_threads(), 16);
+    let fits = GRADIENT_BYTES / (4 * model.parameter_count()).max(1);
+    let together = fits.min(16).max(rayon::current_num_threads());
     for (wave, batches) in batches.chunks(together).enumerate() {
         let done = batches
             .par_iter()

@@ -3,12 +3,16 @@
 
 mod adamw;
 mod gradients;
+mod objective;
+mod prepared;
 mod supervised;
 mod trainer;
 mod update;
 
 #[cfg(test)]
 pub(crate) mod tests;
+#[cfg(test)]
+mod torch_tests;
 
 pub use adamw::AdamW;
 pub use supervised::{Example, supervised_step};
