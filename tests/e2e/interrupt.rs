@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::paddock::{Project, until, wait};
+use crate::paddock::{Project, processes_in, until, wait};
 
 #[test]
 fn an_interrupted_job_is_stopped() {
@@ -43,15 +43,4 @@ fn an_interrupted_job_is_stopped() {
             Err(format!("{left:?}"))
         }
     });
-}
-
-/// Processes whose working directory is inside a folder.
-fn processes_in(folder: &str) -> Vec<String> {
-    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    all.filter_map(|entry| {
-        let cwd = std::fs::read_link(entry.path().join("cwd")).ok()?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        cwd.to_string_lossy().starts_with(folder).then_some(name)
-    })
-    .collect()
 }

@@ -2,7 +2,9 @@
 
 use std::process::Stdio;
 
-use crate::paddock::{Project, until, wait};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::paddock::{Project, processes_in, until, wait};
 
 #[test]
 fn a_running_job_is_seen_by_other_commands() {
@@ -45,4 +47,39 @@ fn a_running_job_is_seen_by_other_commands() {
     std::fs::write(&gate, "").expect("the gate opens");
     let ended = wait(job).ok();
     assert_eq!(ended.last_json()["state"], "completed");
+}
+
+#[test]
+fn a_job_whose_process_was_killed_is_seen_as_left_behind() {
+    let project = Project::new();
+    project.edit(
+        "plugins/reward.py",
+        "    log.info",
+        "    import time\n    print('here', flush=True)\n    time.sleep(600)\n    log.info",
+    );
+    let job = project
+        .command(&["run", "project", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let pid = Pid::from_child(&job);
+    until("a grader at work", || {
+        let ended = project.paddock(&["logs", "--text", "here"]);
+        match ended.code == 0 && ended.stdout.contains("here") {
+            true => Ok(()),
+            false => Err(format!("{ended:?}")),
+        }
+    });
+    kill_process(pid, Signal::KILL).expect("it is there");
+    wait(job);
+    let followed = project.paddock(&["logs", "--follow"]).ok().stdout;
+    assert!(followed.contains("here"), "{followed}");
+    let shown = project.paddock(&["jobs", "list"]).ok().stdout;
+    assert!(shown.contains("left behind"), "{shown}");
+    let folder = project.data_dir().join("jobs");
+    until("the end of every process of the job", || {
+        let left = processes_in(&folder.to_string_lossy());
+        if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
+    });
 }

@@ -1,5 +1,6 @@
 //! `paddock jobs`: which jobs there are, and how one of them stands.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use paddock_store::{JobFilter, Store};
@@ -115,7 +116,7 @@ async fn list(args: &List) -> Done {
             rows.add_row([
                 summary.job.to_string(),
                 summary.name.clone(),
-                summary.state.as_str().to_owned(),
+                reader::state(&args.data.data_dir, job),
                 format!("{}/{}", summary.steps, job.config.hyperparameters.num_steps),
                 change(summary.reward.first, summary.reward.last),
                 change(summary.validation.before, summary.validation.after),
@@ -135,13 +136,13 @@ async fn get(args: &Get) -> Done {
     if args.json {
         out.json(&job)?;
     } else {
-        out.line(shown(&job))?;
+        out.line(shown(&args.data.data_dir, &job))?;
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn shown(job: &JobRecord) -> String {
+fn shown(data_dir: &Path, job: &JobRecord) -> String {
     let summary = &job.summary;
     let mut rows = facts();
     let mut fact = |name: &str, value: String| {
@@ -149,7 +150,7 @@ fn shown(job: &JobRecord) -> String {
     };
     fact("job", summary.job.to_string());
     fact("name", summary.name.clone());
-    fact("state", summary.state.as_str().into());
+    fact("state", reader::state(data_dir, job));
     fact("project", job.project_dir.clone());
     fact(
         "model",

@@ -90,7 +90,7 @@ async fn show(args: &Args) -> Done {
     };
     let mut out = Out::new();
     if args.follow {
-        follow(&store, job, &filter(LogOrder::Arrival), &mut out, args.json).await?;
+        follow(args, &store, job, &filter(LogOrder::Arrival), &mut out).await?;
     } else {
         let wanted = filter(LogOrder::Latest);
         let latest = reader::rows(args.limit, |page| {
@@ -107,19 +107,21 @@ async fn show(args: &Args) -> Done {
 }
 
 async fn follow(
+    args: &Args,
     store: &SqliteStore,
     job: JobId,
     filter: &LogFilter,
     out: &mut Out,
-    json: bool,
 ) -> Result<(), Failure> {
     let mut after: Option<Cursor> = None;
+    // A job is given up between two looks: its process lets go of it just before its last word.
+    let mut abandoned = 0;
     loop {
         // Asked before the lines are read: whatever a job wrote before its end is then seen.
-        let over = store
-            .job(job)
-            .await?
-            .is_none_or(|job| job.summary.state.is_final());
+        let record = store.job(job).await?;
+        let left = |job| reader::left_behind(&args.data.data_dir, job);
+        abandoned = if record.as_ref().is_some_and(left) { abandoned + 1 } else { 0 };
+        let over = record.is_none_or(|job| job.summary.state.is_final()) || abandoned > 1;
         loop {
             let request = PageRequest {
                 limit: paddock_store::MAX_PAGE,
@@ -127,7 +129,7 @@ async fn follow(
             };
             let page = store.logs(job, filter, &request).await?;
             for stored in &page.items {
-                print(out, stored, json)?;
+                print(out, stored, args.json)?;
             }
             if let Some(last) = page.items.last() {
                 after = Some(last.cursor(LogOrder::Arrival));

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::path::Path;
 
 use paddock_store::{
-    Cursor, JobFilter, MAX_PAGE, Page, PageRequest, SqliteStore, Store, StoreError,
+    Cursor, JobFilter, JobLock, MAX_PAGE, Page, PageRequest, SqliteStore, Store, StoreError,
 };
 use paddock_types::JobId;
 use paddock_types::job::JobRecord;
@@ -58,6 +58,20 @@ pub(crate) async fn job(store: &dyn Store, text: &str) -> Result<JobRecord, Fail
         (None, _) => Err(Failure::usage(format!(
             "\"{text}\" is no job: use an id, the beginning of one, or \"latest\" (`paddock jobs list`)"
         ))),
+    }
+}
+
+/// True if the job should be running, and no process runs it: its own died.
+pub(crate) fn left_behind(data_dir: &Path, job: &JobRecord) -> bool {
+    !job.summary.state.is_final() && !JobLock::is_held(data_dir, job.summary.job)
+}
+
+/// A job's state in words.
+pub(crate) fn state(data_dir: &Path, job: &JobRecord) -> String {
+    let state = job.summary.state.as_str();
+    match left_behind(data_dir, job) {
+        true => format!("{state} (left behind: its process is gone)"),
+        false => state.to_owned(),
     }
 }
 

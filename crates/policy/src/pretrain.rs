@@ -10,6 +10,7 @@ pub mod arithmetic;
 pub mod calculator;
 pub mod chat;
 mod dice;
+pub mod echo;
 pub mod higher_lower;
 mod lesson;
 
@@ -34,6 +35,8 @@ pub struct Mix {
     pub higher_lower: usize,
     /// Products with a calculator.
     pub calculator: usize,
+    /// Numbers to say again.
+    pub echo: usize,
     /// Small talk.
     pub chat: usize,
 }
@@ -83,6 +86,7 @@ impl Default for Options {
                 arithmetic: 64,
                 higher_lower: 10,
                 calculator: 12,
+                echo: 24,
                 chat: 4,
             },
             clean: 0.75,
@@ -196,6 +200,7 @@ pub fn lessons(mix: Mix, care: Care, dice: &mut Dice) -> Vec<Lesson> {
     out.extend((0..mix.arithmetic).map(|_| arithmetic::lesson(care, dice)));
     out.extend((0..mix.higher_lower).map(|_| higher_lower::lesson(care, dice)));
     out.extend((0..mix.calculator).map(|_| calculator::lesson(care, dice)));
+    out.extend((0..mix.echo).map(|_| echo::lesson(dice)));
     out.extend((0..mix.chat).map(|_| chat::lesson(dice)));
     out
 }

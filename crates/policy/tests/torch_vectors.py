@@ -314,7 +314,7 @@ def loss_vectors() -> None:
     random = torch.Generator().manual_seed(5)
     lengths = [5, 1, 0, 3]
     mask = torch.tensor([[1.0] * n + [0.0] * (5 - n) for n in lengths])
-    draw = lambda by: torch.randn(4, 5, generator=random) * by  # noqa: E731
+    draw = lambda by: torch.randn(4, 5, generator=random) * by
     # Single precision is what the policy keeps them in.
     old = (-1.5 + draw(0.5)).float().double()
     new = (old + draw(0.4)).float().double()
@@ -334,7 +334,7 @@ def loss_vectors() -> None:
                 | {name: value.item() for name, value in out.items()}
                 | {"gradient": [numbers(row) for row in rows]}
             )
-    trim = lambda t: [numbers(row[:n]) for row, n in zip(t, lengths, strict=True)]  # noqa: E731
+    trim = lambda t: [numbers(row[:n]) for row, n in zip(t, lengths, strict=True)]
     groups = [[0.0, 1.0, 1.0, 0.0], [0.1] * 7, [0.3, 1.0, 0.0, 0.55], [2.0, -1.0]]
     write(
         "loss.json",
@@ -403,9 +403,7 @@ def pipe_vectors() -> None:
             "weights": [numbers(t) for t in theta.values()],
             "old": [numbers(t) for t in old.values()],
             "reference": [numbers(t) for t in ref.values()],
-            "batches": {
-                name: [described(t) for t in batch] for name, batch in batches().items()
-            },
+            "batches": {name: [described(t) for t in batch] for name, batch in batches().items()},
             "cases": cases,
         },
     )

@@ -48,6 +48,7 @@ fn no_lesson_holds_a_held_out_prompt() {
         arithmetic: 4000,
         higher_lower: 2000,
         calculator: 2000,
+        echo: 0,
         chat: 0,
     };
     let prompts = examples_prompts();
@@ -57,8 +58,9 @@ fn no_lesson_holds_a_held_out_prompt() {
         assert!(!prompts.contains(prompt), "\"{prompt}\" is an example's");
     }
     for _ in 0..1000 {
-        let lesson = chat::lesson(&mut dice);
-        assert!(!prompts.contains(lesson.prompt()));
+        for lesson in [chat::lesson(&mut dice), echo::lesson(&mut dice)] {
+            assert!(!prompts.contains(lesson.prompt()));
+        }
     }
 }
 
@@ -100,6 +102,7 @@ fn what_is_learned_is_the_assistants() {
         arithmetic: 50,
         higher_lower: 50,
         calculator: 50,
+        echo: 50,
         chat: 50,
     };
     for lesson in lessons(mix, Care::Mixed, &mut Dice::new(3)) {
@@ -133,6 +136,7 @@ fn a_short_run_is_repeatable_and_learns() {
                 arithmetic: 12,
                 higher_lower: 2,
                 calculator: 2,
+                echo: 2,
                 chat: 2,
             },
             ..Options::default()

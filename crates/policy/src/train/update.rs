@@ -31,7 +31,7 @@ pub struct TrainTrajectory {
     pub truncated: bool,
 }
 
-/// The settings of one step's update; `grpo.md` says what each means.
+/// The settings of one step's update; `docs/design/policy.md` says what the formulas leave open.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct UpdateSettings {
     /// The step, from 1.
