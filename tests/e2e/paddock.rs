@@ -235,9 +235,9 @@ pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Result<T, String>) 
 
 /// Processes whose working directory is inside a folder.
 pub(crate) fn processes_in(folder: &str) -> Vec<String> {
-    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
     all.filter_map(|entry| {
-        let cwd = std::fs::read_link(entry.path().join("cwd")).ok()?;
+        let cwd = fs::read_link(entry.path().join("cwd")).ok()?;
         let name = entry.file_name().to_string_lossy().into_owned();
         cwd.to_string_lossy().starts_with(folder).then_some(name)
     })

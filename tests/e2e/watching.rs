@@ -80,6 +80,10 @@ fn a_job_whose_process_was_killed_is_seen_as_left_behind() {
     let folder = project.data_dir().join("jobs");
     until("the end of every process of the job", || {
         let left = processes_in(&folder.to_string_lossy());
-        if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
+        if left.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{left:?}"))
+        }
     });
 }

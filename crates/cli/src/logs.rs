@@ -120,7 +120,11 @@ async fn follow(
         // Asked before the lines are read: whatever a job wrote before its end is then seen.
         let record = store.job(job).await?;
         let left = |job| reader::left_behind(&args.data.data_dir, job);
-        abandoned = if record.as_ref().is_some_and(left) { abandoned + 1 } else { 0 };
+        abandoned = if record.as_ref().is_some_and(left) {
+            abandoned + 1
+        } else {
+            0
+        };
         let over = record.is_none_or(|job| job.summary.state.is_final()) || abandoned > 1;
         loop {
             let request = PageRequest {

@@ -205,3 +205,7 @@ fn plain(error: &std::io::Error) -> String {
         _ => error.to_string(),
     }
 }
+
+#[cfg(test)]
+#[path = "load_tests.rs"]
+mod tests;

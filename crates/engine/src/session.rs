@@ -298,3 +298,7 @@ impl Drop for Session {
         self.sessions.table().remove(&self.token);
     }
 }
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

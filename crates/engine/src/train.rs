@@ -147,3 +147,7 @@ pub fn validation_record(outcomes: &Outcomes, after: u32) -> ValidationRecord {
         left_out: dropped(outcomes),
     }
 }
+
+#[cfg(test)]
+#[path = "train_tests.rs"]
+mod tests;
