@@ -87,7 +87,7 @@ impl Loader<'_> {
                 Err(error) => self.hard(
                     Fault::invalid_data(
                         format!("the data file \"{file}\" can't be read: {}", plain(&error)),
-                        format!("{}; paths are relative to the project", self.nearest(file)),
+                        self.nearest(file),
                     )
                     .at(place),
                 ),
@@ -164,8 +164,14 @@ impl Loader<'_> {
             .map(|entry| entry.file_name().to_string_lossy().into_owned())
             .collect();
         match paddock_types::suggest::nearest(&name, there.iter().map(String::as_str)) {
-            Some(near) => format!("did you mean \"{}\"?", path.with_file_name(near).display()),
-            None => "check the path and that the file exists".to_owned(),
+            Some(near) => {
+                let near = path.with_file_name(near);
+                format!(
+                    "paths are relative to the project; did you mean \"{}\"?",
+                    near.display()
+                )
+            }
+            None => "paths are relative to the project: check that the file is there".to_owned(),
         }
     }
 

@@ -47,8 +47,10 @@ pub async fn run(
     let job = JobId::new();
     let mut record = Record::new(job, &prepared, services.store.clone());
     let job_dir = prepared.options.data_dir.join("jobs").join(job.to_string());
+    // Until the last record is written: a job that has no holder was left behind.
+    let mut held = None;
     let ended = async {
-        let _held = JobLock::acquire(&prepared.options.data_dir, job).map_err(store_fault)?;
+        held = Some(JobLock::acquire(&prepared.options.data_dir, job).map_err(store_fault)?);
         record.save(JobState::Preparing).await?;
         let started = start::start(&prepared, job, &job_dir, &services.writer, &events).await;
         let started = started?;
@@ -107,6 +109,7 @@ pub async fn run(
     if let Err(fault) = record.save(state).await {
         record.lost(&fault.message);
     }
+    drop(held);
     record.inner.summary
 }
 

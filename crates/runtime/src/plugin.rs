@@ -290,6 +290,8 @@ fn program(spec: &PluginSpec, project: &Path, scratch: &Path) -> Program {
             ("HOME", scratch_text.clone()),
             ("TMPDIR", scratch_text),
             ("LANG", "C.UTF-8".to_owned()),
+            // Sets and dictionaries go in the same order from run to run, as everything seeded does.
+            ("PYTHONHASHSEED", "0".to_owned()),
             ("PYTHONUNBUFFERED", "1".to_owned()),
             ("PYTHONNOUSERSITE", "1".to_owned()),
         ]
