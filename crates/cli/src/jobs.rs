@@ -98,7 +98,12 @@ async fn list(args: &List) -> Done {
     .await?;
     let mut out = Out::new();
     if args.json {
-        out.json_list(&jobs)?;
+        let data_dir = &args.data.data_dir;
+        let shown: Vec<_> = jobs
+            .iter()
+            .map(|job| reader::shown(data_dir, job))
+            .collect();
+        out.json_list(&shown)?;
     } else if jobs.is_empty() {
         out.line("no jobs")?;
     } else {
@@ -134,7 +139,7 @@ async fn get(args: &Get) -> Done {
     let job = reader::job(&store, &args.job).await?;
     let mut out = Out::new();
     if args.json {
-        out.json(&job)?;
+        out.json(&reader::shown(&args.data.data_dir, &job))?;
     } else {
         out.line(shown(&args.data.data_dir, &job))?;
     }

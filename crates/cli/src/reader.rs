@@ -66,6 +66,22 @@ pub(crate) fn left_behind(data_dir: &Path, job: &JobRecord) -> bool {
     !job.summary.state.is_final() && !JobLock::is_held(data_dir, job.summary.job)
 }
 
+/// A job as `--json` shows it: its record, and whether its process is gone.
+#[derive(serde::Serialize)]
+pub(crate) struct Shown<'a> {
+    #[serde(flatten)]
+    job: &'a JobRecord,
+    left_behind: bool,
+}
+
+/// A job for `--json`.
+pub(crate) fn shown<'a>(data_dir: &Path, job: &'a JobRecord) -> Shown<'a> {
+    Shown {
+        job,
+        left_behind: left_behind(data_dir, job),
+    }
+}
+
 /// A job's state in words.
 pub(crate) fn state(data_dir: &Path, job: &JobRecord) -> String {
     let state = job.summary.state.as_str();

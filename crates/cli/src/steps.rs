@@ -45,7 +45,7 @@ async fn show(args: &Args) -> Done {
     }
     let measured: BTreeMap<u32, f64> = validations
         .iter()
-        .map(|v| (v.step, v.reward.mean))
+        .filter_map(|v| Some((v.step, v.reward?.mean)))
         .collect();
     let mut rows = table(&[
         "#step",

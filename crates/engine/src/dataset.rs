@@ -26,6 +26,8 @@ pub struct Row {
     pub tools: Option<Value>,
     /// The sampling settings that it sets explicitly.
     pub sampling: Sampling,
+    /// Whether the model is to think: `{"type": "enabled" | "disabled" | "auto"}`.
+    pub thinking: Option<Value>,
 }
 
 impl Row {
@@ -34,6 +36,7 @@ impl Row {
         let messages = rows::messages(&row);
         let sampling = rows::sampling(&row);
         let tools = row.get("tools").filter(|t| !t.is_null()).cloned();
+        let thinking = row.get("thinking").cloned();
         let json = Value::Object(row).to_string().into();
         Self {
             source,
@@ -41,6 +44,7 @@ impl Row {
             messages,
             tools,
             sampling,
+            thinking,
         }
     }
 }

@@ -13,6 +13,7 @@ pub mod package;
 pub mod pass;
 pub mod plan;
 pub mod prepare;
+pub mod prompts;
 pub mod run;
 pub mod runner;
 pub mod session;

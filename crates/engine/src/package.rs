@@ -6,8 +6,11 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-/// Folders that are never part of a package, beside hidden ones and Python environments.
+/// Folders that are never part of a package, beside hidden ones.
 const LEFT_OUT: [&str; 2] = ["__pycache__", "node_modules"];
+
+/// Files that mark a folder as a Python environment, or as a data folder of Paddock's.
+const MARKS: [&str; 2] = ["pyvenv.cfg", "paddock.db"];
 
 /// A project's code, copied and addressed by its content.
 #[derive(Debug, Clone)]
@@ -19,7 +22,7 @@ pub struct Package {
 }
 
 /// Copies a project into `dir`, but for what `leave_out` names: data sets, Paddock's own data.
-/// Hidden folders and Python environments are left out too; links to folders are not followed.
+/// Hidden folders, Python environments and other data folders are left out too; links to folders are not followed.
 pub fn copy(project: &Path, dir: &Path, leave_out: &[PathBuf]) -> io::Result<Package> {
     let mut files = vec![];
     list(project, Path::new(""), leave_out, &mut files)?;
@@ -61,8 +64,8 @@ fn list(
             continue;
         }
         if entry.file_type()?.is_dir() {
-            let environment = whole.join("pyvenv.cfg").exists();
-            if !text.starts_with('.') && !environment && !LEFT_OUT.contains(&text.as_ref()) {
+            let no_code = MARKS.iter().any(|mark| whole.join(mark).exists());
+            if !text.starts_with('.') && !no_code && !LEFT_OUT.contains(&text.as_ref()) {
                 list(project, &folder.join(&name), leave_out, files)?;
             }
         } else if fs::metadata(&whole).is_ok_and(|file| file.is_file()) {
@@ -87,6 +90,8 @@ mod tests {
             ("data/words.txt", "a"),
             (".paddock/state.db", "?"),
             ("myenv/pyvenv.cfg", "home = /usr"),
+            ("out/paddock.db", "?"),
+            ("out/jobs/a/package/x.py", "?"),
             ("plugins/__pycache__/reward.pyc", "?"),
         ] {
             let path = from.path().join(file);

@@ -4,6 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
+use paddock_policy::model::ModelConfig;
+use paddock_policy::{PolicyError, base_model};
 use paddock_runtime::environment;
 use paddock_types::fault::{Fault, Location};
 use paddock_types::job::{Hyperparameters, JobConfig, ModelReference};
@@ -13,7 +15,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::dataset::Dataset;
 use crate::load::{load, with_others};
-use crate::{JobEvent, JobOptions};
+use crate::{JobEvent, JobOptions, prompts};
 
 /// A job that may start.
 #[derive(Debug)]
@@ -26,8 +28,8 @@ pub struct Prepared {
     pub expanded: JobConfig,
     /// Its data.
     pub data: Dataset,
-    /// The folder of the model it starts from; `None` takes the one that ships.
-    pub model: Option<PathBuf>,
+    /// The folder of the model it starts from.
+    pub model: PathBuf,
     /// Where things are kept.
     pub options: JobOptions,
 }
@@ -48,7 +50,7 @@ pub async fn prepare(
     let config = read(&project, &file, &options.overrides)?;
     let expanded = job_file::expand_envs(config.clone(), |key| std::env::var(key).ok());
     let expanded = expanded.map_err(first)?;
-    let model = model(&project, &config)?;
+    let model = model(&project, &config, &options.cache_dir)?;
     phase("the plugins' signatures");
     signatures(&project, &config, &options.cache_dir).await?;
     phase("the data");
@@ -60,6 +62,13 @@ pub async fn prepare(
     let data = tokio::task::spawn_blocking(move || load(&folder, &sets, seed))
         .await
         .map_err(|error| Fault::internal(format!("reading the data ended early: {error}")))??;
+    if config.rollout.is_none() {
+        let context = ModelConfig::read(&model).map_err(|e| unusable(&model, &e))?;
+        let faults = prompts::too_long(&data, context.max_position_embeddings);
+        if !faults.is_empty() {
+            return Err(first(faults));
+        }
+    }
     Ok(Prepared {
         project,
         config,
@@ -138,10 +147,14 @@ fn first(faults: Vec<Fault>) -> Fault {
     }
 }
 
-fn model(project: &Path, config: &JobConfig) -> Result<Option<PathBuf>, Fault> {
+fn model(project: &Path, config: &JobConfig, cache: &Path) -> Result<PathBuf, Fault> {
     let at = |field: &str| Location::default().field(format!("model_reference.{field}"));
     match &config.model {
-        ModelReference::Foundation { name, .. } if name == BASE_MODEL => Ok(None),
+        ModelReference::Foundation { name, .. } if name == BASE_MODEL => {
+            base_model::extract(cache).map_err(|error| {
+                Fault::internal(format!("the base model can't be written to the cache: {error}"))
+            })
+        }
         ModelReference::Foundation { name, .. } => Err(Fault::invalid_value(
             format!("there is no base model \"{name}\""),
             format!("allowed: \"{BASE_MODEL}\" (ships with Paddock); or `custom_model_id` with a checkpoint's folder"),
@@ -150,7 +163,7 @@ fn model(project: &Path, config: &JobConfig) -> Result<Option<PathBuf>, Fault> {
         ModelReference::Custom(path) => {
             let folder = project.join(path);
             match folder.join("config.json").is_file() {
-                true => Ok(Some(folder)),
+                true => Ok(folder),
                 false => Err(Fault::invalid_value(
                     format!("there is no checkpoint at \"{path}\""),
                     "name a folder with config.json and model.safetensors, such as a job's checkpoint",
@@ -159,6 +172,18 @@ fn model(project: &Path, config: &JobConfig) -> Result<Option<PathBuf>, Fault> {
             }
         }
     }
+}
+
+/// The fault of a model folder that can't be used.
+pub(crate) fn unusable(folder: &Path, error: &PolicyError) -> Fault {
+    Fault::invalid_value(
+        format!(
+            "the model at \"{}\" can't be loaded: {error}",
+            folder.display()
+        ),
+        "name a folder with config.json, model.safetensors and card.json",
+    )
+    .at(Location::default().field("model_reference"))
 }
 
 async fn signatures(project: &Path, config: &JobConfig, cache: &Path) -> Result<(), Fault> {

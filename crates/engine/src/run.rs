@@ -49,11 +49,14 @@ pub async fn run(
     let job_dir = prepared.options.data_dir.join("jobs").join(job.to_string());
     // Until the last record is written: a job that has no holder was left behind.
     let mut held = None;
+    tokio::pin!(stop);
     let ended = async {
         held = Some(JobLock::acquire(&prepared.options.data_dir, job).map_err(store_fault)?);
         record.save(JobState::Preparing).await?;
-        let started = start::start(&prepared, job, &job_dir, &services.writer, &events).await;
-        let started = started?;
+        let started = tokio::select! {
+            started = start::start(&prepared, job, &job_dir, &services.writer, &events) => started?,
+            () = &mut stop => return Ok(JobState::Stopped),
+        };
         let context = Arc::new(JobContext {
             job,
             config: prepared.config.clone(),
@@ -82,7 +85,7 @@ pub async fn run(
             error = services.writer.failed() => {
                 Err(Fault::internal(format!("the job's records can't be written: {error}")))
             }
-            () = stop => Ok(JobState::Stopped),
+            () = &mut stop => Ok(JobState::Stopped),
         };
         driver.close(&ended).await;
         if ended.is_ok() {
@@ -256,13 +259,13 @@ impl Driver<'_> {
     ) -> Result<(), Fault> {
         let outcomes = self.pass(Phase::Test, after).await?;
         let record = train::validation_record(&outcomes, after);
-        if record.trajectories > 0 {
-            validations.insert(after, record.reward.mean);
+        if let Some(reward) = record.reward {
+            validations.insert(after, reward.mean);
             let summary = &mut self.record.inner.summary.validation;
             if after == 0 {
-                summary.before = Some(record.reward.mean);
+                summary.before = Some(reward.mean);
             } else {
-                summary.after = Some(record.reward.mean);
+                summary.after = Some(reward.mean);
             }
         }
         for (reason, count) in &record.left_out {
@@ -283,10 +286,10 @@ impl Driver<'_> {
     async fn step(&mut self, step: u32) -> Result<(), Fault> {
         let h = &self.prepared.config.hyperparameters;
         let begun = Instant::now();
+        self.record.inner.summary.samples.drawn += u64::from(h.batch_size);
         let outcomes = self.pass(Phase::Train, step).await?;
         let rollout_seconds = begun.elapsed().as_secs_f64();
         let samples = &mut self.record.inner.summary.samples;
-        samples.drawn += u64::from(h.batch_size);
         let batch = train::batch(&outcomes, h.scale_rewards);
         let mut record = train::step_record(&outcomes, &batch, step);
         for (reason, count) in &record.dropped {
@@ -392,10 +395,8 @@ fn nothing_left(step: u32, dropped: &BTreeMap<String, u64>) -> Fault {
         .iter()
         .map(|(reason, count)| format!("{count} by {reason}"))
         .collect();
-    let plugin = most
-        .as_deref()
-        .and_then(|reason| reason.split(": ").next())
-        .map(str::to_owned);
+    let named = most.as_deref().and_then(|reason| reason.split_once(": "));
+    let plugin = named.map(|(plugin, _)| plugin.to_owned());
     let mut fault = Fault::new(
         FaultKind::CallPlugin,
         format!(

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use paddock_types::fault::{Fault, Location};
-use paddock_types::id::{CallId, JobId, Phase, SampleId};
+use paddock_types::id::{CallId, JobId, Phase, SampleId, TrajectoryId};
 use paddock_types::trajectory::{Conversation, TrajectoryRecord, TrajectoryStatus};
 use paddock_types::verdict::{Outcome, Verdict};
 use serde_json::Value;
@@ -368,6 +368,17 @@ impl Runner {
         }
     }
 
+    /// The trajectory that a call's fault is about: its own, or the one that the evidence names.
+    fn trajectory(&self, key: CallKey, fault: &Fault) -> Option<TrajectoryId> {
+        let generation = match key {
+            CallKey::Rollout { generation, .. } | CallKey::Single { generation, .. } => generation,
+            CallKey::Group { .. } => {
+                u32::try_from(fault.evidence.get("trajectory")?.as_u64()?).ok()?
+            }
+        };
+        Some(self.sample_id(key.sample()).trajectory(generation))
+    }
+
     fn fault(&self, key: CallKey) -> Fault {
         let verdict = self.verdicts.get(&key).cloned().unwrap_or_default();
         let plugin = self.plugin_name(key);
@@ -383,6 +394,11 @@ impl Runner {
         fault.evidence = verdict.evidence;
         if !verdict.error.is_empty() && !fault.evidence.contains_key("traceback") {
             fault.evidence.insert("error".into(), verdict.error.into());
+        }
+        if let Some(trajectory) = self.trajectory(key, &fault) {
+            fault
+                .evidence
+                .insert("trajectory_id".into(), trajectory.to_string().into());
         }
         fault.at(Location {
             plugin: Some(plugin),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use paddock_policy::recorder::{OpenTurn, Recorder};
 use paddock_policy::sample::{SampleKey, SampleRequest, Sampled};
-use paddock_policy::template::{self, Reply};
+use paddock_policy::template::{self, Reply, Thinking};
 use paddock_policy::{Policy, PolicyError};
 use paddock_runtime::CallClock;
 use paddock_types::chat::{Message, Sampling, Usage};
@@ -26,6 +26,7 @@ pub struct SessionSettings {
     key: SampleKey,
     sampling: Sampling,
     tools: Option<Value>,
+    thinking: Thinking,
     model_timeout: Duration,
     clock: CallClock,
     training: bool,
@@ -68,6 +69,7 @@ impl SessionSettings {
             key,
             sampling: row.sampling.or(job),
             tools: row.tools.clone(),
+            thinking: Thinking::from_value(row.thinking.as_ref()),
             model_timeout: Duration::from_secs(config.model_timeout.into()),
             clock,
             training,
@@ -216,7 +218,9 @@ impl Sessions {
     pub fn open(&self, policy: Policy, settings: SessionSettings) -> Session {
         let random: [u8; 24] = rand::random();
         let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        let recorder = Some(Recorder::new(settings.tools.clone()));
+        let mut recorder = Recorder::new(settings.tools.clone());
+        recorder.set_thinking(settings.thinking);
+        let recorder = Some(recorder);
         let state = Mutex::new(State {
             recorder,
             model_fault: None,

@@ -218,3 +218,22 @@ async fn a_side_request_is_answered_but_not_trained_on() {
         "the trajectory is the wrapped client's"
     );
 }
+
+#[tokio::test]
+async fn a_row_that_asks_for_thinking_opens_the_turn_with_it() {
+    let (policy, sessions) = (policy(), Sessions::default());
+    let thinking = json!({"type": "enabled"});
+    let settings = SessionSettings {
+        thinking: Thinking::from_value(Some(&thinking)),
+        ..settings(JobId::new(), 0, 0)
+    };
+    let session = sessions.open(policy, settings);
+    ask(&sessions, session.token()).await;
+    let (conversation, _) = session.finish();
+    assert!(
+        conversation
+            .tokens
+            .ids
+            .contains(&paddock_policy::tokenizer::THINK)
+    );
+}

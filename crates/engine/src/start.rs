@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use paddock_policy::Policy;
-use paddock_policy::base_model;
 use paddock_runtime::{Environment, LogSink, Plugin, PluginSpec, environment};
 use paddock_store::Writer;
 use paddock_types::JobId;
@@ -15,8 +14,8 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::JobEvent;
 use crate::context::Grader;
-use crate::package;
-use crate::prepare::Prepared;
+use crate::package::{self, Package};
+use crate::prepare::{Prepared, unusable};
 
 /// The parts of a job that are up.
 pub struct Started {
@@ -46,12 +45,7 @@ pub async fn start(
     };
     phase("model", "loading the policy");
     let policy = load_policy(prepared).await?;
-    let package = package::copy(
-        &prepared.project,
-        &job_dir.join("package"),
-        &left_out(prepared),
-    )
-    .map_err(|error| Fault::internal(format!("the project's code can't be copied: {error}")))?;
+    let package = copy_code(prepared, job_dir.join("package")).await?;
     let environment = environment::prepare(&package.dir, &prepared.options.cache_dir, |line| {
         phase("environment", line);
     })
@@ -102,6 +96,14 @@ pub async fn start(
         policy,
         code: package.hash,
     })
+}
+
+async fn copy_code(prepared: &Prepared, to: PathBuf) -> Result<Package, Fault> {
+    let (project, leave_out) = (prepared.project.clone(), left_out(prepared));
+    tokio::task::spawn_blocking(move || package::copy(&project, &to, &leave_out))
+        .await
+        .map_err(|error| Fault::internal(format!("copying the code ended early: {error}")))?
+        .map_err(|error| Fault::internal(format!("the project's code can't be copied: {error}")))
 }
 
 /// What is no code: the job's data sets, and Paddock's own data.
@@ -171,27 +173,9 @@ impl Starter<'_> {
 }
 
 async fn load_policy(prepared: &Prepared) -> Result<Policy, Fault> {
-    let cache = prepared.options.cache_dir.clone();
     let folder = prepared.model.clone();
     tokio::task::spawn_blocking(move || {
-        let folder = match folder {
-            Some(folder) => folder,
-            None => base_model::extract(&cache).map_err(|error| {
-                Fault::internal(format!(
-                    "the base model can't be written to the cache: {error}"
-                ))
-            })?,
-        };
-        Policy::load(&folder).map_err(|error| {
-            Fault::invalid_value(
-                format!(
-                    "the model at \"{}\" can't be loaded: {error}",
-                    folder.display()
-                ),
-                "name a folder with config.json, model.safetensors and card.json",
-            )
-            .at(Location::default().field("model_reference"))
-        })
+        Policy::load(&folder).map_err(|error| unusable(&folder, &error))
     })
     .await
     .map_err(|error| Fault::internal(format!("loading the policy ended early: {error}")))?

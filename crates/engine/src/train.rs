@@ -141,7 +141,7 @@ pub fn step_record(outcomes: &Outcomes, batch: &Batch, step: u32) -> StepRecord 
 pub fn validation_record(outcomes: &Outcomes, after: u32) -> ValidationRecord {
     ValidationRecord {
         step: after,
-        reward: Spread::of(all(outcomes).map(|graded| graded.reward)).unwrap_or_default(),
+        reward: Spread::of(all(outcomes).map(|graded| graded.reward)),
         rewards: by_grader(outcomes),
         trajectories: all(outcomes).count() as u64,
         left_out: dropped(outcomes),

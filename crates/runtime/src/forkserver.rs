@@ -100,7 +100,7 @@ pub enum ForkserverError {
         limit: Duration,
     },
     /// It ended.
-    #[error("the plugin's process ended while it {0}")]
+    #[error("the plugin's process ended while {0}")]
     Ended(&'static str),
     /// It said something else than was asked.
     #[error("the plugin's process answered something unexpected: {0}")]

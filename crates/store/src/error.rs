@@ -165,6 +165,9 @@ impl StoreError {
             fault.advice =
                 "free some space on the data folder's disk, then run the job again".to_owned();
         }
+        if matches!(self, Self::Folder { .. }) {
+            fault.advice = "name a folder that can be written to with `--data-dir`".to_owned();
+        }
         fault
     }
 

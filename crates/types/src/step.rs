@@ -100,8 +100,8 @@ pub struct StepRecord {
 pub struct ValidationRecord {
     /// After which step; 0 before the first.
     pub step: u32,
-    /// Weighted rewards.
-    pub reward: Spread,
+    /// Weighted rewards; `None` if no trajectory was graded, which is not a zero.
+    pub reward: Option<Spread>,
     /// Mean reward of each grader, before its weight.
     pub rewards: BTreeMap<String, f64>,
     /// Trajectories measured.

@@ -19,7 +19,8 @@ const ROUNDING: f64 = 1e-9;
 #[derive(Debug, Default, Clone, Serialize)]
 pub(super) struct Sum {
     pub(super) count: u64,
-    pub(super) mean: f64,
+    /// `None` of nothing: what could not be graded is no zero.
+    pub(super) mean: Option<f64>,
     pub(super) min: Option<f64>,
     pub(super) max: Option<f64>,
 }
@@ -27,10 +28,16 @@ pub(super) struct Sum {
 impl Sum {
     fn add(&mut self, x: f64) {
         self.count += 1;
-        self.mean += (x - self.mean) / self.count as f64;
+        self.mean = moved(self.mean, x, self.count);
         self.min = Some(self.min.map_or(x, |min| min.min(x)));
         self.max = Some(self.max.map_or(x, |max| max.max(x)));
     }
+}
+
+/// A mean after one more number, the `count`th.
+fn moved(mean: Option<f64>, x: f64, count: u64) -> Option<f64> {
+    let mean = mean.unwrap_or(0.0);
+    Some(mean + (x - mean) / count as f64)
 }
 
 /// A group of trajectories: those with one value in the field of `--by`.
@@ -38,9 +45,9 @@ impl Sum {
 pub(super) struct Group {
     pub(super) trajectories: u64,
     pub(super) graded: u64,
-    pub(super) mean_reward: f64,
+    pub(super) mean_reward: Option<f64>,
     /// Share of the graded with a reward of 1.
-    pub(super) accuracy: f64,
+    pub(super) accuracy: Option<f64>,
     #[serde(skip)]
     pub(super) correct: u64,
     /// Share of the marked that are marked correct.
@@ -91,12 +98,14 @@ pub(super) struct Report {
     pub(super) calls: u64,
     /// Attempts that ended in a fault, by sub-kind.
     pub(super) failed_calls: BTreeMap<String, u64>,
+    /// Samples whose trajectories were all graded: what the three shares below are of.
+    pub(super) graded_samples: u64,
     /// Share of samples with at least one correct trajectory.
-    pub(super) bon: f64,
+    pub(super) bon: Option<f64>,
     /// Share of samples with all trajectories correct.
-    pub(super) aon: f64,
+    pub(super) aon: Option<f64>,
     /// Mean share of correct trajectories.
-    pub(super) avg_n: f64,
+    pub(super) avg_n: Option<f64>,
     pub(super) by: String,
     pub(super) groups: BTreeMap<String, Group>,
     pub(super) agreement: Option<Agreement>,
@@ -141,9 +150,10 @@ impl Report {
             ungraded: BTreeMap::new(),
             calls: 0,
             failed_calls: BTreeMap::new(),
-            bon: 0.0,
-            aon: 0.0,
-            avg_n: 0.0,
+            graded_samples: 0,
+            bon: None,
+            aon: None,
+            avg_n: None,
             by: fields.by.clone(),
             groups: BTreeMap::new(),
             agreement: None,
@@ -175,11 +185,15 @@ impl Report {
             self.trajectory(recorded.line, i, trajectory, grade);
         }
         let all = recorded.trajectories.len() as u64;
-        let samples = self.samples as f64;
-        let step = |mean: &mut f64, x: f64| *mean += (x - *mean) / samples;
-        step(&mut self.bon, f64::from(u8::from(right > 0)));
-        step(&mut self.aon, f64::from(u8::from(right == all)));
-        step(&mut self.avg_n, right as f64 / all as f64);
+        if graded.grades.iter().any(|grade| grade.reward.is_none()) {
+            return;
+        }
+        self.graded_samples += 1;
+        let samples = self.graded_samples;
+        let share = |yes: bool| f64::from(u8::from(yes));
+        self.bon = moved(self.bon, share(right > 0), samples);
+        self.aon = moved(self.aon, share(right == all), samples);
+        self.avg_n = moved(self.avg_n, right as f64 / all as f64, samples);
     }
 
     fn trajectory(&mut self, line: u64, i: usize, trajectory: &Map<String, Value>, grade: &Grade) {
@@ -212,8 +226,8 @@ impl Report {
             let group = self.groups.entry(name.clone()).or_default();
             group.graded += 1;
             group.correct += u64::from(correct(reward));
-            group.mean_reward += (reward - group.mean_reward) / group.graded as f64;
-            group.accuracy = group.correct as f64 / group.graded as f64;
+            group.mean_reward = moved(group.mean_reward, reward, group.graded);
+            group.accuracy = Some(group.correct as f64 / group.graded as f64);
         }
         if let Some(mark) = marked {
             self.compare(Disagreement {
@@ -292,7 +306,8 @@ mod tests {
         assert_eq!(json["groups"]["m"]["accuracy"], 1.0 / 3.0);
         assert_eq!(
             (json["bon"].clone(), json["aon"].clone()),
-            (0.5.into(), 0.0.into())
+            (1.0.into(), 0.0.into()),
+            "the second sample has a trajectory without a reward: it is in neither share"
         );
         assert_eq!(json["agreement"]["agree"], 2);
         let one = &json["agreement"]["disagreements"][0];

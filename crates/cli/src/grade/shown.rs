@@ -34,9 +34,9 @@ impl Report {
                 "BON, AON, AvgN",
                 format!(
                     "{}, {}, {}",
-                    percent(self.bon),
-                    percent(self.aon),
-                    percent(self.avg_n)
+                    share(self.bon),
+                    share(self.aon),
+                    share(self.avg_n)
                 ),
             );
         }
@@ -76,9 +76,9 @@ impl Report {
                 name.clone(),
                 group.trajectories.to_string(),
                 group.graded.to_string(),
-                number(Some(group.mean_reward)),
-                percent(group.accuracy),
-                group.marked_accuracy.map_or_else(|| "-".into(), percent),
+                number(group.mean_reward),
+                share(group.accuracy),
+                share(group.marked_accuracy),
             ]);
         }
         out.line("")?;
@@ -136,11 +136,15 @@ fn spread(sum: &Sum) -> String {
         0 => "-".into(),
         _ => format!(
             "mean {}, from {} to {}",
-            number(Some(sum.mean)),
+            number(sum.mean),
             number(sum.min),
             number(sum.max)
         ),
     }
+}
+
+fn share(share: Option<f64>) -> String {
+    share.map_or_else(|| "-".into(), percent)
 }
 
 fn percent(share: f64) -> String {

@@ -10,6 +10,7 @@ use paddock_engine::JobEvent;
 use paddock_types::step::{StepRecord, ValidationRecord};
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::output::number;
 use crate::time::short_span;
 
 /// Between two lines of the same sort, where there is no bar.
@@ -59,9 +60,10 @@ fn validation_text(record: &ValidationRecord) -> String {
     } else {
         String::new()
     };
+    let reward = number(record.reward.map(|reward| reward.mean));
     format!(
-        "validation {when}: reward {:.3} over {} trajectories{left}",
-        record.reward.mean, record.trajectories
+        "validation {when}: reward {reward} over {} trajectories{left}",
+        record.trajectories
     )
 }
 
@@ -200,6 +202,8 @@ impl Shown for Lines {
 
 #[cfg(test)]
 mod tests {
+    use paddock_types::step::Spread;
+
     use super::*;
 
     #[test]
@@ -215,12 +219,18 @@ mod tests {
             "step 3/10: reward 0.500, loss 0.0000, 0.0 s, 2 samples dropped"
         );
         let record = ValidationRecord {
+            reward: Some(Spread::default()),
             trajectories: 5,
             ..ValidationRecord::default()
         };
         assert_eq!(
             validation_text(&record),
             "validation before the first step: reward 0.000 over 5 trajectories"
+        );
+        let nothing = validation_text(&ValidationRecord::default());
+        assert_eq!(
+            nothing,
+            "validation before the first step: reward - over 0 trajectories"
         );
     }
 }

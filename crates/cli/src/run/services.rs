@@ -63,17 +63,20 @@ fn failed(error: &dyn std::error::Error) -> Box<Fault> {
     Box::new(Fault::internal(chain(error)))
 }
 
-/// Done at the first Ctrl-C or SIGTERM. A second one ends the process at once.
+/// Done at the first Ctrl-C, SIGTERM or SIGHUP. A second one ends the process at once.
 pub(super) async fn interrupted() {
-    let (Ok(mut interrupt), Ok(mut terminate)) = (
+    let (Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)) = (
         signal(SignalKind::interrupt()),
         signal(SignalKind::terminate()),
+        signal(SignalKind::hangup()),
     ) else {
         return std::future::pending().await;
     };
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
+        // The terminal is gone: the job ends as it would by Ctrl-C.
+        _ = hangup.recv() => {}
     }
     eprintln!("stopping; once more ends it at once");
     tokio::spawn(async move {

@@ -156,14 +156,22 @@ fn little_endian(numbers: &[f32]) -> Vec<u8> {
     numbers.iter().flat_map(|x| x.to_le_bytes()).collect()
 }
 
+impl ModelConfig {
+    /// Reads and checks a model folder's configuration.
+    pub fn read(folder: &Path) -> Result<Self, PolicyError> {
+        let file = folder.join(CONFIG);
+        let config: Self = read_json(&file)?;
+        match config.check() {
+            Ok(()) => Ok(config),
+            Err(reason) => Err(PolicyError::Config { file, reason }),
+        }
+    }
+}
+
 impl Model {
     /// Reads a model folder: the model, trainable, and its card.
     pub fn load(folder: &Path) -> Result<(Self, ModelCard), PolicyError> {
-        let file = folder.join(CONFIG);
-        let config: ModelConfig = read_json(&file)?;
-        config
-            .check()
-            .map_err(|reason| PolicyError::Config { file, reason })?;
+        let config = ModelConfig::read(folder)?;
         let file = folder.join(WEIGHTS);
         let numbers = take(&file, &read_tensors(&file)?, &parameters(&config), "")?;
         let model = Self::from_numbers(config, numbers)?;
