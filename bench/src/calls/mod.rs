@@ -146,11 +146,13 @@ async fn prepare(options: &Options, project: &Path) -> anyhow::Result<Environmen
         // Progress that can't be shown is no reason to stop.
         let _ = say(text);
     };
+    // The installer works in another folder.
+    let cache = std::path::absolute(&options.cache)?;
     let prepared = if options.alone {
         let folder = tempfile::tempdir()?;
-        environment::prepare(folder.path(), &options.cache, tell).await
+        environment::prepare(folder.path(), &cache, tell).await
     } else {
-        environment::prepare(project, &options.cache, tell).await
+        environment::prepare(project, &cache, tell).await
     };
     let mut found = prepared.map_err(|fault| anyhow!("{fault:#?}"))?;
     // They are used from other working directories.

@@ -68,17 +68,17 @@ pub(crate) fn left_behind(data_dir: &Path, job: &JobRecord) -> bool {
 
 /// A job as `--json` shows it: its record, and whether its process is gone.
 #[derive(serde::Serialize)]
-pub(crate) struct Shown<'a> {
+pub(crate) struct Shown {
     #[serde(flatten)]
-    job: &'a JobRecord,
+    job: JobRecord,
     left_behind: bool,
 }
 
-/// A job for `--json`.
-pub(crate) fn shown<'a>(data_dir: &Path, job: &'a JobRecord) -> Shown<'a> {
+/// A job for `--json`, its secrets masked.
+pub(crate) fn shown(data_dir: &Path, job: &JobRecord) -> Shown {
     Shown {
-        job,
         left_behind: left_behind(data_dir, job),
+        job: job.clone().masked(),
     }
 }
 

@@ -378,3 +378,18 @@ pub struct JobRecord {
     #[serde(default)]
     pub plugins: BTreeMap<String, crate::plugin::PluginState>,
 }
+
+impl JobRecord {
+    /// The record as it may be shown: the values of its plugins' `envs` are secrets.
+    pub fn masked(mut self) -> Self {
+        let config = &mut self.config;
+        let graders = config.graders.iter_mut().map(|grader| &mut grader.plugin);
+        for plugin in config.rollout.iter_mut().chain(graders) {
+            plugin
+                .envs
+                .values_mut()
+                .for_each(|value| "***".clone_into(value));
+        }
+        self
+    }
+}

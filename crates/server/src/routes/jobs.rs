@@ -12,9 +12,6 @@ use crate::app::Shared;
 use crate::error::ApiError;
 use crate::extract::{Filter, Id, page};
 
-/// What stands for the value of a variable.
-const MASK: &str = "***";
-
 pub(crate) async fn list(
     State(store): State<Shared>,
     Filter(query): Filter<JobQuery>,
@@ -24,26 +21,14 @@ pub(crate) async fn list(
         name: query.name,
     };
     let page = page(query.limit, query.after)?;
-    Ok(shown(store.jobs(&filter, &page).await?, masked))
+    Ok(shown(store.jobs(&filter, &page).await?, JobRecord::masked))
 }
 
 pub(crate) async fn detail(State(store): State<Shared>, Id(id): Id<JobId>) -> Answer<JobRecord> {
-    find(&store, id).await.map(masked).map(Json)
+    find(&store, id).await.map(JobRecord::masked).map(Json)
 }
 
 /// The job, or the error that there is none.
 pub(crate) async fn find(store: &Shared, id: JobId) -> Result<JobRecord, ApiError> {
     store.job(id).await?.ok_or_else(|| ApiError::not_found(id))
-}
-
-/// The job without the values of its plugins' envs: they may be secrets, and nobody needs them back.
-fn masked(mut job: JobRecord) -> JobRecord {
-    let config = &mut job.config;
-    let graders = config.graders.iter_mut().map(|grader| &mut grader.plugin);
-    for plugin in config.rollout.iter_mut().chain(graders) {
-        for value in plugin.envs.values_mut() {
-            MASK.clone_into(value);
-        }
-    }
-    job
 }
