@@ -1,33 +1,12 @@
 //! Ctrl-C ends a job in order: its record says so, and no process is left.
 
-use std::process::Stdio;
+use rustix::process::{Signal, kill_process};
 
-use rustix::process::{Pid, Signal, kill_process};
-
-use crate::paddock::{Project, processes_in, until, wait};
+use crate::paddock::{at_work, processes_in, until, wait};
 
 #[test]
 fn an_interrupted_job_is_stopped() {
-    let project = Project::new();
-    project.edit(
-        "plugins/reward.py",
-        "    log.info",
-        "    import time\n    print('here', flush=True)\n    time.sleep(600)\n    log.info",
-    );
-    let job = project
-        .command(&["run", "project", "--json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary starts");
-    let pid = Pid::from_child(&job);
-    until("a grader at work", || {
-        let ended = project.paddock(&["logs", "--text", "here"]);
-        match ended.code == 0 && ended.stdout.contains("here") {
-            true => Ok(()),
-            false => Err(format!("{ended:?}")),
-        }
-    });
+    let (project, job, pid) = at_work();
     kill_process(pid, Signal::INT).expect("it is there");
     let ended = wait(job);
     assert_eq!(ended.code, 130, "{ended:#?}");

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -207,7 +208,7 @@ pub(crate) fn run(mut command: Command) -> Ended {
 
 /// Waits for a process to end, within [`PATIENCE`].
 pub(crate) fn wait(child: Child) -> Ended {
-    let pid = rustix::process::Pid::from_child(&child);
+    let pid = Pid::from_child(&child);
     let (ended, end) = std::sync::mpsc::channel();
     std::thread::spawn(move || ended.send(child.wait_with_output()));
     match end.recv_timeout(PATIENCE) {
@@ -242,4 +243,29 @@ pub(crate) fn processes_in(folder: &str) -> Vec<String> {
         cwd.to_string_lossy().starts_with(folder).then_some(name)
     })
     .collect()
+}
+
+/// A job that runs, with its grader at work in a call that doesn't end by itself.
+pub(crate) fn at_work() -> (Project, Child, Pid) {
+    let project = Project::new();
+    project.edit(
+        "plugins/reward.py",
+        "    log.info",
+        "    import time\n    print('here', flush=True)\n    time.sleep(600)\n    log.info",
+    );
+    let job = project
+        .command(&["run", "project", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let pid = Pid::from_child(&job);
+    until("a grader at work", || {
+        let ended = project.paddock(&["logs", "--text", "here"]);
+        match ended.code == 0 && ended.stdout.contains("here") {
+            true => Ok(()),
+            false => Err(format!("{ended:?}")),
+        }
+    });
+    (project, job, pid)
 }

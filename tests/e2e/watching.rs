@@ -2,9 +2,9 @@
 
 use std::process::Stdio;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, kill_process};
 
-use crate::paddock::{Project, processes_in, until, wait};
+use crate::paddock::{Project, at_work, processes_in, until, wait};
 
 #[test]
 fn a_running_job_is_seen_by_other_commands() {
@@ -51,26 +51,7 @@ fn a_running_job_is_seen_by_other_commands() {
 
 #[test]
 fn a_job_whose_process_was_killed_is_seen_as_left_behind() {
-    let project = Project::new();
-    project.edit(
-        "plugins/reward.py",
-        "    log.info",
-        "    import time\n    print('here', flush=True)\n    time.sleep(600)\n    log.info",
-    );
-    let job = project
-        .command(&["run", "project", "--json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary starts");
-    let pid = Pid::from_child(&job);
-    until("a grader at work", || {
-        let ended = project.paddock(&["logs", "--text", "here"]);
-        match ended.code == 0 && ended.stdout.contains("here") {
-            true => Ok(()),
-            false => Err(format!("{ended:?}")),
-        }
-    });
+    let (project, job, pid) = at_work();
     kill_process(pid, Signal::KILL).expect("it is there");
     wait(job);
     let followed = project.paddock(&["logs", "--follow"]).ok().stdout;

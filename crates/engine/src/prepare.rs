@@ -8,7 +8,7 @@ use paddock_policy::model::ModelConfig;
 use paddock_policy::{PolicyError, base_model};
 use paddock_runtime::environment;
 use paddock_types::fault::{Fault, Location};
-use paddock_types::job::{Hyperparameters, JobConfig, ModelReference};
+use paddock_types::job::{JobConfig, ModelReference};
 use paddock_types::job_file::{self, BASE_MODEL};
 use paddock_types::plugin::PluginKind;
 use tokio::sync::mpsc::UnboundedSender;
@@ -131,10 +131,7 @@ fn read(project: &Path, file: &Path, overrides: &[(String, String)]) -> Result<J
         })
     })?;
     let mut config = job_file::parse(&text, &name).map_err(first)?;
-    for (name, value) in overrides {
-        job_file::hyperparameters::set(&mut config.hyperparameters, name, value)
-            .map_err(|fault| *fault)?;
-    }
+    job_file::override_hyperparameters(&mut config, overrides).map_err(first)?;
     Ok(config)
 }
 
@@ -205,9 +202,4 @@ async fn signatures(project: &Path, config: &JobConfig, cache: &Path) -> Result<
     paddock_runtime::check_functions(&bare, project, &functions)
         .await
         .map_err(first)
-}
-
-/// The learning rate in force: the job's, or the model card's.
-pub fn learning_rate(h: &Hyperparameters, card_lr: f64) -> f64 {
-    h.lr.unwrap_or(card_lr)
 }
