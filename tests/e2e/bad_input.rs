@@ -279,3 +279,42 @@ fn no_project() {
         ended.stderr
     );
 }
+
+#[test]
+fn a_base_model_that_is_not_there() {
+    slip(
+        "name: paddock-base",
+        "name: padock-base",
+        4,
+        "model_reference.foundation_model.name",
+        &["did you mean \\\"paddock-base", "allowed: paddock-base"],
+    );
+}
+
+#[test]
+fn answers_longer_than_the_models_context() {
+    let project = Project::new();
+    project.edit("job.yaml", "max_new_tokens: 4", "max_new_tokens: 99999");
+    let expected = Expected {
+        kind: "Invalid value",
+        file: "",
+        line: None,
+        field: Some("hyperparameters.max_new_tokens"),
+        says: &["2048 tokens", "1 to 2047"],
+    };
+    refused(&project, &expected);
+}
+
+#[test]
+fn a_data_folder_that_can_not_be_written_to() {
+    let project = Project::new();
+    project.write("taken", "a file");
+    let taken = project.dir().join("taken/data");
+    let ended = project.paddock(&["run", "project", "--data-dir", &taken.to_string_lossy()]);
+    assert_eq!(ended.code, 3, "{ended:#?}");
+    assert!(
+        ended.stderr.contains("Invalid value") && ended.stderr.contains("--data-dir"),
+        "{}",
+        ended.stderr
+    );
+}

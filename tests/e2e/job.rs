@@ -57,6 +57,19 @@ fn it_trains_and_everything_can_be_read_back() {
 
     trajectories(&project, id);
     logs(&project, id);
+
+    goes_on_from(&project, id);
+}
+
+/// A job that starts from the last checkpoint of another, named by its id.
+fn goes_on_from(project: &Project, id: &str) {
+    let model = "foundation_model: {name: paddock-base, model_version: \"1\"}";
+    project.edit("job.yaml", model, &format!("custom_model_id: {id}"));
+    project.edit("job.yaml", "batch_size: 2", "batch_size: 2\n  lora_rank: 8");
+    let ended = project.job(&["--steps", "1"]).ok();
+    assert_eq!(ended.last_json()["state"], "completed");
+    let warning = "job.yaml:7: hyperparameters.lora_rank has no effect";
+    assert!(ended.stderr.contains(warning), "{}", ended.stderr);
 }
 
 fn trajectories(project: &Project, id: &str) {

@@ -10,6 +10,12 @@ pub fn folder(job_dir: &Path, step: u32) -> PathBuf {
     job_dir.join("checkpoints").join(format!("step-{step:06}"))
 }
 
+/// The folder of a job's newest checkpoint, if it has one.
+pub fn newest(job_dir: &Path) -> Option<PathBuf> {
+    let last = steps(job_dir).ok()?.into_iter().max()?;
+    Some(folder(job_dir, last))
+}
+
 /// The steps whose checkpoints are kept: the last `limit`, and the best by validation.
 pub fn kept(steps: &[u32], validations: &BTreeMap<u32, f64>, limit: u32) -> Vec<u32> {
     let mut sorted = steps.to_vec();
@@ -28,6 +34,16 @@ pub fn kept(steps: &[u32], validations: &BTreeMap<u32, f64>, limit: u32) -> Vec<
 
 /// Removes the checkpoints that are not kept.
 pub fn prune(job_dir: &Path, validations: &BTreeMap<u32, f64>, limit: u32) -> io::Result<()> {
+    let steps = steps(job_dir)?;
+    let kept = kept(&steps, validations, limit);
+    for step in steps.into_iter().filter(|step| !kept.contains(step)) {
+        fs::remove_dir_all(folder(job_dir, step))?;
+    }
+    Ok(())
+}
+
+/// The steps that have a checkpoint.
+fn steps(job_dir: &Path) -> io::Result<Vec<u32>> {
     let mut steps = vec![];
     for entry in fs::read_dir(job_dir.join("checkpoints"))? {
         let name = entry?.file_name();
@@ -36,11 +52,7 @@ pub fn prune(job_dir: &Path, validations: &BTreeMap<u32, f64>, limit: u32) -> io
                 .and_then(|n| n.strip_prefix("step-")?.parse::<u32>().ok()),
         );
     }
-    let kept = kept(&steps, validations, limit);
-    for step in steps.into_iter().filter(|step| !kept.contains(step)) {
-        fs::remove_dir_all(folder(job_dir, step))?;
-    }
-    Ok(())
+    Ok(steps)
 }
 
 #[cfg(test)]
@@ -65,6 +77,8 @@ mod tests {
         assert!(folder(job.path(), 10).exists());
         assert!(!folder(job.path(), 20).exists());
         assert!(folder(job.path(), 30).exists());
+        assert_eq!(newest(job.path()), Some(folder(job.path(), 30)));
+        assert_eq!(newest(&job.path().join("none")), None);
         Ok(())
     }
 }

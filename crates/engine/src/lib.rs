@@ -1,5 +1,5 @@
 //! The job engine: what a job does next is decided by pure state machines (`plan`, `pass`);
-//! the driver (`run`) carries their commands out and never decides by itself.
+//! the driver (`driver`, `runner`) carries their commands out and never decides by itself.
 
 mod backend;
 pub mod body;
@@ -7,6 +7,7 @@ pub mod call;
 pub mod checkpoints;
 pub mod context;
 pub mod dataset;
+mod driver;
 pub mod load;
 pub mod metrics;
 pub mod package;
@@ -14,6 +15,7 @@ pub mod pass;
 pub mod plan;
 pub mod prepare;
 pub mod prompts;
+mod record;
 pub mod run;
 pub mod runner;
 pub mod session;

@@ -11,6 +11,9 @@ use paddock_types::rows::{self, RowLimits};
 
 use crate::dataset::{Dataset, Row};
 
+/// What some editors write at the head of a UTF-8 file.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// Problems that are listed before the rest is only counted.
 const LISTED: usize = 20;
 
@@ -125,6 +128,9 @@ impl Loader<'_> {
             if line.last() == Some(&b'\n') {
                 line.pop();
             }
+            if number == 1 && line.starts_with(BYTE_ORDER_MARK) {
+                line.drain(..BYTE_ORDER_MARK.len());
+            }
             if rows::is_blank(&line) {
                 continue;
             }
@@ -191,9 +197,11 @@ impl Loader<'_> {
         let Some(first) = problems.next() else {
             return Ok(());
         };
-        Err(with_others(first, problems)
-            .with("invalid_rows", self.invalid)
-            .with("rows", self.rows))
+        let fault = with_others(first, problems);
+        Err(match self.invalid {
+            0 => fault,
+            invalid => fault.with("invalid_rows", invalid).with("rows", self.rows),
+        })
     }
 }
 

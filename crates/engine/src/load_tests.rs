@@ -47,6 +47,14 @@ fn an_empty_file_is_invalid_data() {
 }
 
 #[test]
+fn a_byte_order_mark_at_the_head_is_no_fault() {
+    let folder = project(&[("train.jsonl", &format!("\u{feff}{ROW}\n{ROW}"))]);
+    let config = config("train.jsonl", ValidationSet::None, NONE);
+    let data = load(folder.path(), &config, 0).expect("good rows");
+    assert_eq!(data.training.len(), 2);
+}
+
+#[test]
 fn every_broken_row_is_named_by_file_and_line() {
     let text = format!("{ROW}\n{{\"messages\": \n\n{{\"prompt\": \"hi\"}}\n");
     let fault = fault(&[("train.jsonl", &text)], NONE);

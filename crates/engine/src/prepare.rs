@@ -7,15 +7,16 @@ use std::path::{Path, PathBuf};
 use paddock_policy::model::ModelConfig;
 use paddock_policy::{PolicyError, base_model};
 use paddock_runtime::environment;
+use paddock_types::JobId;
 use paddock_types::fault::{Fault, Location};
 use paddock_types::job::{JobConfig, ModelReference};
-use paddock_types::job_file::{self, BASE_MODEL};
+use paddock_types::job_file::{self, Parsed};
 use paddock_types::plugin::PluginKind;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::dataset::Dataset;
 use crate::load::{load, with_others};
-use crate::{JobEvent, JobOptions, prompts};
+use crate::{JobEvent, JobOptions, checkpoints, prompts};
 
 /// A job that may start.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub struct Prepared {
     pub model: PathBuf,
     /// Where things are kept.
     pub options: JobOptions,
+    /// What the job file asks for without effect.
+    pub warnings: Vec<String>,
 }
 
 /// Checks a job from its file to its plugins' signatures.
@@ -47,10 +50,13 @@ pub async fn prepare(
     };
     let (project, file) = find(&options.path)?;
     phase("the job file");
-    let config = read(&project, &file, &options.overrides)?;
+    let Parsed { config, warnings } = read(&project, &file, &options.overrides)?;
     let expanded = job_file::expand_envs(config.clone(), |key| std::env::var(key).ok());
     let expanded = expanded.map_err(first)?;
-    let model = model(&project, &config, &options.cache_dir)?;
+    let model = model(&project, &config, &options)?;
+    let context = ModelConfig::read(&model).map_err(|e| unusable(&model, &e))?;
+    let context = context.max_position_embeddings;
+    room_for_an_answer(config.hyperparameters.max_new_tokens, context)?;
     phase("the plugins' signatures");
     signatures(&project, &config, &options.cache_dir).await?;
     phase("the data");
@@ -63,8 +69,7 @@ pub async fn prepare(
         .await
         .map_err(|error| Fault::internal(format!("reading the data ended early: {error}")))??;
     if config.rollout.is_none() {
-        let context = ModelConfig::read(&model).map_err(|e| unusable(&model, &e))?;
-        let faults = prompts::too_long(&data, context.max_position_embeddings);
+        let faults = prompts::too_long(&data, context);
         if !faults.is_empty() {
             return Err(first(faults));
         }
@@ -76,6 +81,7 @@ pub async fn prepare(
         data,
         model,
         options,
+        warnings,
     })
 }
 
@@ -108,7 +114,7 @@ fn find(path: &Path) -> Result<(PathBuf, PathBuf), Fault> {
     }
 }
 
-fn read(project: &Path, file: &Path, overrides: &[(String, String)]) -> Result<JobConfig, Fault> {
+fn read(project: &Path, file: &Path, overrides: &[(String, String)]) -> Result<Parsed, Fault> {
     let name = file
         .strip_prefix(project)
         .unwrap_or(file)
@@ -130,9 +136,9 @@ fn read(project: &Path, file: &Path, overrides: &[(String, String)]) -> Result<J
             ..Location::default()
         })
     })?;
-    let mut config = job_file::parse(&text, &name).map_err(first)?;
-    job_file::override_hyperparameters(&mut config, overrides).map_err(first)?;
-    Ok(config)
+    let mut parsed = job_file::parse(&text, &name).map_err(first)?;
+    job_file::override_hyperparameters(&mut parsed.config, overrides).map_err(first)?;
+    Ok(parsed)
 }
 
 /// The first of several faults, with the others in it.
@@ -144,31 +150,47 @@ fn first(faults: Vec<Fault>) -> Fault {
     }
 }
 
-fn model(project: &Path, config: &JobConfig, cache: &Path) -> Result<PathBuf, Fault> {
-    let at = |field: &str| Location::default().field(format!("model_reference.{field}"));
-    match &config.model {
-        ModelReference::Foundation { name, .. } if name == BASE_MODEL => {
-            base_model::extract(cache).map_err(|error| {
-                Fault::internal(format!("the base model can't be written to the cache: {error}"))
-            })
+/// The folder of the model that a job starts from.
+fn model(project: &Path, config: &JobConfig, options: &JobOptions) -> Result<PathBuf, Fault> {
+    let named = match &config.model {
+        ModelReference::Foundation { .. } => {
+            return base_model::extract(&options.cache_dir).map_err(|error| {
+                Fault::internal(format!(
+                    "the base model can't be written to the cache: {error}"
+                ))
+            });
         }
-        ModelReference::Foundation { name, .. } => Err(Fault::invalid_value(
-            format!("there is no base model \"{name}\""),
-            format!("allowed: \"{BASE_MODEL}\" (ships with Paddock); or `custom_model_id` with a checkpoint's folder"),
-        )
-        .at(at("foundation_model.name"))),
-        ModelReference::Custom(path) => {
-            let folder = project.join(path);
-            match folder.join("config.json").is_file() {
-                true => Ok(folder),
-                false => Err(Fault::invalid_value(
-                    format!("there is no checkpoint at \"{path}\""),
-                    "name a folder with config.json and model.safetensors, such as a job's checkpoint",
-                )
-                .at(at("custom_model_id"))),
-            }
+        ModelReference::Custom(named) => named,
+    };
+    let folder = project.join(named);
+    if folder.join("config.json").is_file() {
+        return Ok(folder);
+    }
+    if let Ok(job) = named.parse::<JobId>() {
+        let job_dir = options.data_dir.join("jobs").join(job.to_string());
+        if let Some(newest) = checkpoints::newest(&job_dir) {
+            return Ok(newest);
         }
     }
+    let fault = Fault::invalid_value(
+        format!("there is no checkpoint at \"{named}\", and no job of that id has one"),
+        "name a folder with config.json and model.safetensors, or the id of a job that has a checkpoint (`paddock jobs list`)",
+    );
+    Err(fault.at(Location::default().field("model_reference.custom_model_id")))
+}
+
+/// Refuses answers that are longer than all that the model can read.
+fn room_for_an_answer(max_new_tokens: u32, context: usize) -> Result<(), Fault> {
+    if (max_new_tokens as usize) < context {
+        return Ok(());
+    }
+    let most = context.saturating_sub(1);
+    let fault = Fault::invalid_value(
+        format!("max_new_tokens is {max_new_tokens}, but the model's context, prompt and answer together, is {context} tokens; allowed: a whole number from 1 to {most}"),
+        "lower max_new_tokens, so that the prompts have room beside it",
+    )
+    .with("allowed", format!("1 to {most}"));
+    Err(fault.at(Location::default().field("hyperparameters.max_new_tokens")))
 }
 
 /// The fault of a model folder that can't be used.

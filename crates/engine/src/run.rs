@@ -1,29 +1,22 @@
 //! Runs a prepared job to its end and keeps its record true all the while.
 
-use std::collections::BTreeMap;
 use std::future::Future;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
 
-use paddock_policy::{PolicyError, Progress};
 use paddock_store::{JobLock, Store, Writer};
 use paddock_types::JobId;
-use paddock_types::fault::{Fault, FaultKind, Location};
-use paddock_types::id::Phase;
-use paddock_types::job::{JobConfig, JobRecord, JobState, JobSummary, SampleCounts};
+use paddock_types::fault::Fault;
+use paddock_types::job::{JobState, JobSummary};
 use paddock_types::log::Level;
-use paddock_types::plugin::PluginState;
-use sha2::{Digest, Sha256};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::context::{Flight, JobContext};
+use crate::driver::Driver;
 use crate::metrics::{self, Meter};
-use crate::plan::{self, Work};
 use crate::prepare::Prepared;
-use crate::runner::{Outcomes, Runner};
+use crate::record::{Record, store_fault};
 use crate::session::Sessions;
-use crate::{JobEvent, checkpoints, start, train};
+use crate::{JobEvent, start};
 
 /// What a job needs of the process it runs in.
 pub struct Services {
@@ -72,6 +65,9 @@ pub async fn run(
             meter: Meter::default(),
         });
         context.log(Level::Info, format!("code {} runs", started.code));
+        for warning in &prepared.warnings {
+            context.warn(warning.as_str());
+        }
         let mut driver = Driver {
             context,
             prepared: &prepared,
@@ -140,291 +136,4 @@ async fn write_window(context: &JobContext, store: &dyn Store) -> Result<(), Fau
             .map_err(store_fault)?;
     }
     Ok(())
-}
-
-/// The job's record, as the store keeps it.
-struct Record {
-    inner: JobRecord,
-    store: Arc<dyn Store>,
-    begun: Instant,
-}
-
-impl Record {
-    fn new(job: JobId, prepared: &Prepared, store: Arc<dyn Store>) -> Self {
-        let now = crate::now_ms();
-        let summary = JobSummary {
-            job,
-            name: prepared.config.name.clone(),
-            state: JobState::Queued,
-            fault: None,
-            steps: 0,
-            reward: Default::default(),
-            validation: Default::default(),
-            samples: SampleCounts {
-                invalid_rows: prepared.data.invalid_rows,
-                ..SampleCounts::default()
-            },
-            calls: Default::default(),
-            seconds: 0.0,
-            checkpoint: None,
-        };
-        let names = prepared.config.plugins().map(|plugin| plugin.name.clone());
-        let inner = JobRecord {
-            summary,
-            config: prepared.config.clone(),
-            project_dir: prepared.project.display().to_string(),
-            created_ms: now,
-            updated_ms: now,
-            plugins: names.map(|name| (name, PluginState::Waiting)).collect(),
-        };
-        Self {
-            inner,
-            store,
-            begun: Instant::now(),
-        }
-    }
-
-    async fn save(&mut self, state: JobState) -> Result<(), Fault> {
-        self.inner.summary.state = state;
-        self.inner.summary.seconds = self.begun.elapsed().as_secs_f64();
-        self.inner.updated_ms = crate::now_ms();
-        self.store.put_job(&self.inner).await.map_err(store_fault)
-    }
-
-    /// Records could not be written: the job can't be said to have completed.
-    fn lost(&mut self, why: &str) {
-        let fault = Fault::internal(format!("the job's records could not all be written: {why}"));
-        self.inner.summary.fault.get_or_insert(fault);
-        self.inner.summary.state = JobState::Failed;
-    }
-}
-
-fn store_fault(error: paddock_store::StoreError) -> Fault {
-    Fault::internal(format!("the store failed: {error}"))
-}
-
-struct Driver<'a> {
-    context: Arc<JobContext>,
-    prepared: &'a Prepared,
-    record: &'a mut Record,
-    job_dir: PathBuf,
-}
-
-impl Driver<'_> {
-    async fn drive(&mut self) -> Result<JobState, Fault> {
-        self.plugins(PluginState::Running);
-        self.record.save(JobState::Running).await?;
-        let mut validations: BTreeMap<u32, f64> = BTreeMap::new();
-        let has_validation = !self.prepared.data.validation.is_empty();
-        let mut done = None;
-        loop {
-            let work = plan::next(done, &self.prepared.config.hyperparameters, has_validation);
-            match work {
-                Work::Validate { after } => self.validate(after, &mut validations).await?,
-                Work::Step { step } => self.step(step).await?,
-                Work::Save { after } => self.checkpoint(after, &validations).await?,
-                Work::Finish => return Ok(JobState::Completed),
-            }
-            self.context.writer.flush().await.map_err(store_fault)?;
-            self.count_calls();
-            self.record.save(JobState::Running).await?;
-            done = Some(work);
-        }
-    }
-
-    fn count_calls(&mut self) {
-        if let Ok(counts) = self.context.calls.lock() {
-            self.record.inner.summary.calls = counts.clone();
-        }
-    }
-
-    fn plugins(&mut self, state: PluginState) {
-        self.record
-            .inner
-            .plugins
-            .values_mut()
-            .for_each(|plugin| *plugin = state);
-    }
-
-    async fn pass(&self, phase: Phase, step: u32) -> Result<Outcomes, Fault> {
-        let h = &self.prepared.config.hyperparameters;
-        let rows = self.prepared.data.draw(phase, step, h.batch_size, h.seed);
-        Runner::run(self.context.clone(), phase, step, rows).await
-    }
-
-    async fn validate(
-        &mut self,
-        after: u32,
-        validations: &mut BTreeMap<u32, f64>,
-    ) -> Result<(), Fault> {
-        let outcomes = self.pass(Phase::Test, after).await?;
-        let record = train::validation_record(&outcomes, after);
-        if let Some(reward) = record.reward {
-            validations.insert(after, reward.mean);
-            let summary = &mut self.record.inner.summary.validation;
-            if after == 0 {
-                summary.before = Some(reward.mean);
-            } else {
-                summary.after = Some(reward.mean);
-            }
-        }
-        for (reason, count) in &record.left_out {
-            self.context.warn(format!(
-                "validation after step {after}: {count} left out: {reason}"
-            ));
-        }
-        let job = self.context.job;
-        self.record
-            .store
-            .put_validation(job, &record)
-            .await
-            .map_err(store_fault)?;
-        self.context.tell(JobEvent::Validation(record));
-        Ok(())
-    }
-
-    async fn step(&mut self, step: u32) -> Result<(), Fault> {
-        let h = &self.prepared.config.hyperparameters;
-        let begun = Instant::now();
-        self.record.inner.summary.samples.drawn += u64::from(h.batch_size);
-        let outcomes = self.pass(Phase::Train, step).await?;
-        let rollout_seconds = begun.elapsed().as_secs_f64();
-        let samples = &mut self.record.inner.summary.samples;
-        let batch = train::batch(&outcomes, h.scale_rewards);
-        let mut record = train::step_record(&outcomes, &batch, step);
-        for (reason, count) in &record.dropped {
-            *samples.dropped.entry(reason.clone()).or_default() += count;
-        }
-        if batch.trajectories.is_empty() {
-            return Err(nothing_left(step, &record.dropped));
-        }
-        if batch.silent > 0 {
-            self.context.warn(format!(
-                "step {step}: {} rollouts never asked the model and are not trained on",
-                batch.silent
-            ));
-        }
-        let begun = Instant::now();
-        let settings = train::settings(h, step, self.context.policy.card().lr);
-        let update = self
-            .context
-            .policy
-            .update(batch.trajectories, settings)
-            .await;
-        record.update = update.map_err(|error| update_fault(&error, step))?;
-        record.update_seconds = begun.elapsed().as_secs_f64();
-        record.rollout_seconds = rollout_seconds;
-        record.ended_ms = crate::now_ms();
-        let summary = &mut self.record.inner.summary;
-        summary.steps = step;
-        summary.reward.first.get_or_insert(record.reward.mean);
-        summary.reward.last = Some(record.reward.mean);
-        self.record
-            .store
-            .put_step(self.context.job, &record)
-            .await
-            .map_err(store_fault)?;
-        self.context.tell(JobEvent::Step {
-            record: Box::new(record),
-            of: h.num_steps,
-        });
-        Ok(())
-    }
-
-    async fn checkpoint(
-        &mut self,
-        after: u32,
-        validations: &BTreeMap<u32, f64>,
-    ) -> Result<(), Fault> {
-        let folder = checkpoints::folder(&self.job_dir, after);
-        let config = &self.prepared.config;
-        let progress = progress(config, after);
-        let save = self.context.policy.save(folder.clone(), progress).await;
-        save.map_err(|error| {
-            Fault::internal(format!(
-                "the checkpoint after step {after} can't be written: {error}"
-            ))
-        })?;
-        checkpoints::prune(&self.job_dir, validations, config.save_model_limit)
-            .map_err(|e| Fault::internal(format!("an old checkpoint can't be removed: {e}")))?;
-        let folder = folder.display().to_string();
-        self.record.inner.summary.checkpoint = Some(folder.clone());
-        self.context.tell(JobEvent::Checkpoint(folder));
-        Ok(())
-    }
-
-    /// Ends the plugins and says how each of them ended.
-    async fn close(&mut self, ended: &Result<JobState, Fault>) {
-        let blamed = ended
-            .as_ref()
-            .err()
-            .and_then(|fault| fault.location.plugin.clone());
-        for (name, state) in &mut self.record.inner.plugins {
-            *state = match &blamed {
-                Some(plugin) if plugin == name => PluginState::Failed,
-                _ => PluginState::Completed,
-            };
-        }
-        self.count_calls();
-        for plugin in self.context.plugins() {
-            plugin.clone().close().await;
-        }
-    }
-}
-
-/// What a job needs to go on from here: the draw is a function of the seed and the step.
-fn progress(config: &JobConfig, after: u32) -> Progress {
-    let h = &config.hyperparameters;
-    let text = serde_json::to_vec(config).unwrap_or_default();
-    let hash = Sha256::digest(text);
-    Progress {
-        step: after,
-        seed: h.seed,
-        permutation_seed: h.seed,
-        position: u64::from(after) * u64::from(h.batch_size),
-        config_hash: hash.iter().map(|byte| format!("{byte:02x}")).collect(),
-    }
-}
-
-fn nothing_left(step: u32, dropped: &BTreeMap<String, u64>) -> Fault {
-    let most = dropped
-        .iter()
-        .max_by_key(|(_, count)| **count)
-        .map(|(reason, _)| reason.clone());
-    let reasons: Vec<String> = dropped
-        .iter()
-        .map(|(reason, count)| format!("{count} by {reason}"))
-        .collect();
-    let named = most.as_deref().and_then(|reason| reason.split_once(": "));
-    let plugin = named.map(|(plugin, _)| plugin.to_owned());
-    let mut fault = Fault::new(
-        FaultKind::CallPlugin,
-        format!(
-            "step {step}: every sample was dropped: {}",
-            reasons.join(", ")
-        ),
-        "look at the reasons of the dropped trajectories: `paddock trajectories list --status discard`",
-    );
-    fault.location = Location {
-        plugin,
-        step: Some(step),
-        ..Location::default()
-    };
-    fault
-}
-
-fn update_fault(error: &PolicyError, step: u32) -> Fault {
-    let at = Location {
-        step: Some(step),
-        ..Location::default()
-    };
-    match error {
-        PolicyError::NonFinite { .. } => Fault::new(
-            FaultKind::LossNan,
-            error.to_string(),
-            "lower `lr`, lengthen `lr_warmup_steps`, or look at the step's rewards for outliers; the last checkpoint is good",
-        ),
-        other => Fault::internal(format!("the update of step {step} failed: {other}")),
-    }
-    .at(at)
 }

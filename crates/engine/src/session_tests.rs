@@ -45,7 +45,9 @@ fn policy() -> Policy {
 }
 
 fn settings(job: JobId, generation: u32, charged: u32) -> SessionSettings {
-    let config = job_file::parse(JOB, "job.yaml").expect("the job is right");
+    let config = job_file::parse(JOB, "job.yaml")
+        .expect("the job is right")
+        .config;
     let row = json!({"messages": [{"role": "user", "content": "1+1="}]});
     let row = Row::new(
         "a.jsonl:1".into(),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use paddock_types::Fault;
+use paddock_types::fault::Location;
 
 /// An operation of the store that failed. The `Display` leaves the source out.
 #[derive(Debug, thiserror::Error)]
@@ -164,9 +165,10 @@ impl StoreError {
         if self.is_disk_full() {
             fault.advice =
                 "free some space on the data folder's disk, then run the job again".to_owned();
-        }
-        if matches!(self, Self::Folder { .. }) {
-            fault.advice = "name a folder that can be written to with `--data-dir`".to_owned();
+        } else if matches!(self, Self::Folder { .. }) {
+            let advice = "name a folder that can be written to";
+            return Fault::invalid_value(self.chain(), advice)
+                .at(Location::default().field("--data-dir"));
         }
         fault
     }

@@ -78,8 +78,10 @@ pub fn page(text: &str) -> Option<&'static Page> {
 
 /// The topic that a text likely meant.
 pub fn nearest(text: &str) -> Option<&'static str> {
-    let topics = PAGES.iter().map(|page| page.name).chain(TABLES);
-    suggest::nearest(text, topics)
+    let topics = || PAGES.iter().map(|page| page.name).chain(TABLES);
+    let part = fold(text);
+    let within = |name: &&str| part.chars().count() >= 3 && fold(name).contains(&part);
+    suggest::nearest(text, topics()).or_else(|| topics().find(within))
 }
 
 /// The topics that are tables of settings.
@@ -138,6 +140,13 @@ fn fold(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_of_a_name_is_enough_for_a_hint() {
+        assert_eq!(nearest("OOM"), Some("FaaS OOM"));
+        assert_eq!(nearest("reward"), Some("Abnormal reward"));
+        assert_eq!(nearest("xy"), None);
+    }
 
     #[test]
     fn every_kind_has_a_page_of_its_own() {

@@ -121,11 +121,20 @@ pub(crate) const DATA_KEYS: &[&str] = &[
     "max_invalid_records_ratio",
 ];
 
+/// A job file that is right.
+#[derive(Debug, Clone)]
+pub struct Parsed {
+    /// What it asks for.
+    pub config: JobConfig,
+    /// What it asks for without effect, each with its place.
+    pub warnings: Vec<String>,
+}
+
 /// Reads a job file. `file` is what its faults call it.
 ///
 /// # Errors
 /// `Invalid value` for each problem, in the order of their lines, up to fifty.
-pub fn parse(text: &str, file: &str) -> Result<JobConfig, Vec<Fault>> {
+pub fn parse(text: &str, file: &str) -> Result<Parsed, Vec<Fault>> {
     let root = tree::read(text).map_err(|broken| {
         vec![
             Fault::invalid_value(broken.message, broken.advice)
@@ -134,9 +143,9 @@ pub fn parse(text: &str, file: &str) -> Result<JobConfig, Vec<Fault>> {
     })?;
     let mut reader = Reader::new(file);
     let config = job(&mut reader, &Slot::root(&root));
-    let faults = reader.finish();
+    let (faults, warnings) = reader.finish();
     match (config, faults.is_empty()) {
-        (Some(config), true) => Ok(config),
+        (Some(config), true) => Ok(Parsed { config, warnings }),
         _ => Err(faults),
     }
 }
@@ -175,14 +184,8 @@ fn job(reader: &mut Reader<'_>, slot: &Slot<'_>) -> Option<JobConfig> {
     if let Some(slot) = fields.get("model_reference") {
         config.model = model(reader, &slot).unwrap_or(config.model);
     }
-    if let Some(slot) = fields.get("hyperparameters")
-        && let Some(fields) = reader.fields(&slot, &hyperparameters::names())
-    {
-        reader.settings(
-            &fields,
-            hyperparameters::HYPERPARAMETERS,
-            &mut config.hyperparameters,
-        );
+    if let Some(slot) = fields.get("hyperparameters") {
+        hyperparameter_rows(reader, &slot, &mut config.hyperparameters);
     }
     match fields.get("custom_rl_pipeline") {
         Some(slot) => (config.rollout, config.graders) = plugin::pipeline(reader, &slot),
@@ -203,6 +206,30 @@ fn job(reader: &mut Reader<'_>, slot: &Slot<'_>) -> Option<JobConfig> {
         .map_or(Value::Null, |slot| slot.node.to_json());
     config.project = fields.get("project").and_then(|slot| reader.text(&slot));
     Some(config)
+}
+
+fn hyperparameter_rows(reader: &mut Reader<'_>, slot: &Slot<'_>, target: &mut Hyperparameters) {
+    let known = [
+        &hyperparameters::names()[..],
+        hyperparameters::WITHOUT_EFFECT,
+    ]
+    .concat();
+    let Some(fields) = reader.fields(slot, &known) else {
+        return;
+    };
+    reader.settings(&fields, hyperparameters::HYPERPARAMETERS, target);
+    for name in hyperparameters::WITHOUT_EFFECT {
+        if let Some(slot) = fields.get(name)
+            && reader
+                .number(&slot, "a number above 0", |x| x > 0.0)
+                .is_some()
+        {
+            reader.warn(
+                &slot,
+                "has no effect: it belongs to LoRA, and customization_type GRPO trains all weights",
+            );
+        }
+    }
 }
 
 fn empty() -> JobConfig {
@@ -300,7 +327,7 @@ fn model(reader: &mut Reader<'_>, slot: &Slot<'_>) -> Option<ModelReference> {
 
 fn missing_model(reader: &mut Reader<'_>, fields: &Fields<'_>) {
     let advice = format!(
-        "name the model: `foundation_model: {{name: {BASE_MODEL}}}`, or `custom_model_id: <checkpoint folder>`"
+        "name the model: `foundation_model: {{name: {BASE_MODEL}}}`, or `custom_model_id: <checkpoint folder or job id>`"
     );
     reader.missing(fields, "foundation_model", &advice);
 }
@@ -322,8 +349,13 @@ fn foundation(reader: &mut Reader<'_>, slot: &Slot<'_>) -> Option<ModelReference
         Some(slot) => reader.text(&slot),
         None => Some(String::new()),
     };
+    let name = name?;
+    if name != BASE_MODEL {
+        reader.unknown_name(&fields.get("name")?, &name, &[BASE_MODEL]);
+        return None;
+    }
     Some(ModelReference::Foundation {
-        name: name?,
+        name,
         version: version?,
     })
 }

@@ -12,6 +12,8 @@ use super::calls::{Grade, Graded};
 use super::recorded::Recorded;
 /// Disagreements that are kept.
 pub(super) const MAX_DISAGREEMENTS: usize = 1000;
+/// The group of trajectories that lack the field.
+pub(super) const UNNAMED: &str = "(none)";
 /// A reward is correct if it is 1, rounding aside.
 const ROUNDING: f64 = 1e-9;
 
@@ -206,14 +208,13 @@ impl Report {
             other => other.to_string(),
         });
         let marked = field(trajectory, &self.fields.agree_with).and_then(mark);
-        if let Some(name) = &name {
-            let group = self.groups.entry(name.clone()).or_default();
-            group.trajectories += 1;
-            if let Some(mark) = marked {
-                group.marked.0 += 1;
-                group.marked.1 += u64::from(mark);
-                group.marked_accuracy = Some(group.marked.1 as f64 / group.marked.0 as f64);
-            }
+        let group = name.as_deref().unwrap_or(UNNAMED);
+        let group = self.groups.entry(group.to_owned()).or_default();
+        group.trajectories += 1;
+        if let Some(mark) = marked {
+            group.marked.0 += 1;
+            group.marked.1 += u64::from(mark);
+            group.marked_accuracy = Some(group.marked.1 as f64 / group.marked.0 as f64);
         }
         let Some(reward) = grade.reward else {
             let why = grade.failed.clone().unwrap_or_else(|| "unknown".into());
@@ -222,13 +223,10 @@ impl Report {
         };
         self.graded += 1;
         self.reward.add(reward);
-        if let Some(name) = &name {
-            let group = self.groups.entry(name.clone()).or_default();
-            group.graded += 1;
-            group.correct += u64::from(correct(reward));
-            group.mean_reward = moved(group.mean_reward, reward, group.graded);
-            group.accuracy = Some(group.correct as f64 / group.graded as f64);
-        }
+        group.graded += 1;
+        group.correct += u64::from(correct(reward));
+        group.mean_reward = moved(group.mean_reward, reward, group.graded);
+        group.accuracy = Some(group.correct as f64 / group.graded as f64);
         if let Some(mark) = marked {
             self.compare(Disagreement {
                 line,
@@ -304,6 +302,7 @@ mod tests {
         assert_eq!(json["graded"], 3);
         assert_eq!(json["ungraded"]["Timeout"], 1);
         assert_eq!(json["groups"]["m"]["accuracy"], 1.0 / 3.0);
+        assert!(json["groups"].get(UNNAMED).is_none());
         assert_eq!(
             (json["bon"].clone(), json["aon"].clone()),
             (1.0.into(), 0.0.into()),

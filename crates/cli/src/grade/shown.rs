@@ -1,6 +1,6 @@
 //! The report of `paddock grade`, as people read it.
 
-use super::report::{Agreement, Disagreement, MAX_DISAGREEMENTS, Report, Sum};
+use super::report::{Agreement, Disagreement, MAX_DISAGREEMENTS, Report, Sum, UNNAMED};
 use crate::failure::Failure;
 use crate::output::{Out, counted, facts, number, table, text};
 use crate::{fault, time};
@@ -60,7 +60,7 @@ impl Report {
     }
 
     fn print_groups(&self, out: &mut Out) -> Result<(), Failure> {
-        if self.groups.is_empty() {
+        if self.groups.keys().all(|name| name == UNNAMED) {
             return Ok(());
         }
         let mut rows = table(&[

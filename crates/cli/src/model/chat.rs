@@ -65,7 +65,8 @@ pub(crate) fn run(args: &Args) -> Done {
         eprintln!("{} {}; /reset forgets, /quit ends", card.name, card.version);
     }
     let mut talk = Talk::new(args, policy);
-    let mut lines = io::stdin().lock().lines();
+    // Bytes that are no UTF-8 are shown as such to the model, and end nothing.
+    let mut lines = io::stdin().lock().split(b'\n');
     loop {
         if terminal {
             eprint!("> ");
@@ -73,7 +74,7 @@ pub(crate) fn run(args: &Args) -> Done {
         }
         let Some(line) = lines.next() else { break };
         let line = line.map_err(|e| Failure::usage(format!("the input can't be read: {e}")))?;
-        match line.trim() {
+        match String::from_utf8_lossy(&line).trim() {
             "" => {}
             "/quit" => break,
             "/reset" => talk.reset(),

@@ -10,7 +10,7 @@ use paddock_engine::JobEvent;
 use paddock_types::step::{StepRecord, ValidationRecord};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::output::number;
+use crate::output::{harmless, number};
 use crate::time::short_span;
 
 /// Between two lines of the same sort, where there is no bar.
@@ -133,7 +133,9 @@ impl Shown for Bar {
     fn event(&mut self, event: JobEvent) {
         match event {
             JobEvent::Phase { name, detail } => {
-                return self.bar.set_message(format!("{name}: {detail}"));
+                return self
+                    .bar
+                    .set_message(format!("{name}: {}", harmless(&detail)));
             }
             JobEvent::Step { record, of } => self.step(&record, of),
             JobEvent::Flight {
@@ -145,7 +147,7 @@ impl Shown for Bar {
                 self.flight = format!("{} in flight, {done}/{of}", rollouts + grades);
             }
             JobEvent::Validation(record) => self.bar.println(validation_text(&record)),
-            JobEvent::Warning(text) => self.bar.println(format!("warning: {text}")),
+            JobEvent::Warning(text) => self.bar.println(format!("warning: {}", harmless(&text))),
             JobEvent::Checkpoint(_) => return,
         }
         self.draw();
@@ -179,7 +181,9 @@ impl Lines {
 impl Shown for Lines {
     fn event(&mut self, event: JobEvent) {
         match event {
-            JobEvent::Phase { name, detail } => self.now_and_then(format!("{name}: {detail}")),
+            JobEvent::Phase { name, detail } => {
+                self.now_and_then(format!("{name}: {}", harmless(&detail)));
+            }
             JobEvent::Step { record, of } => self.now_and_then(step_text(&record, of)),
             JobEvent::Validation(record) => {
                 self.end();
@@ -187,7 +191,7 @@ impl Shown for Lines {
             }
             JobEvent::Warning(text) => {
                 self.end();
-                eprintln!("warning: {text}");
+                eprintln!("warning: {}", harmless(&text));
             }
             JobEvent::Flight { .. } | JobEvent::Checkpoint(_) => {}
         }

@@ -97,12 +97,18 @@ const NAMES: [&str; 16] = [
     "Rosa", "Ivan", "Lena", "Omar",
 ];
 
-/// An exchange or two.
+/// Exchanges of one talk at most.
+const LONGEST: usize = 6;
+
+/// A talk of one exchange or several: whoever chats with the model goes on for a while.
 pub fn lesson(dice: &mut Dice) -> Lesson {
     let first = exchange(dice);
     let mut lesson = Lesson::new(None, &first.0);
     lesson.says(&first.1);
-    if dice.chance(0.3) {
+    for _ in 1..LONGEST {
+        if !dice.chance(0.7) {
+            break;
+        }
         let (said, answer) = exchange(dice);
         lesson.hears("user", &said);
         lesson.says(&answer);

@@ -193,10 +193,12 @@ pub const HYPERPARAMETERS: &[Row] = &[
     .also(&["random_seed"]),
 ];
 
+/// Names that job files made for several types carry along, and that a `GRPO` job has no use for:
+/// checked, and answered with a warning.
+pub(super) const WITHOUT_EFFECT: &[&str] = &["lora_rank", "lora_alpha"];
+
 /// Names that belong to what this version doesn't train, with what to do about them.
 pub(super) const UNSUPPORTED: &[(&str, &str)] = &[
-    ("lora_rank", LORA),
-    ("lora_alpha", LORA),
     ("lora_dropout", LORA),
     ("lora_target_modules", LORA),
     ("critic_lr", CRITIC),
@@ -344,7 +346,7 @@ mod tests {
         assert_eq!(meant("learning_rate"), Some("lr"));
         assert_eq!(meant("num_generation"), Some("num_generations"));
         assert_eq!(meant("colour"), None);
-        let fault = unknown("lora_rank");
+        let fault = unknown("lora_dropout");
         assert!(fault.message.contains("LoRA"), "{}", fault.message);
     }
 }

@@ -76,6 +76,7 @@ impl<'n> Fields<'n> {
 pub(super) struct Reader<'f> {
     file: &'f str,
     faults: Vec<Fault>,
+    warnings: Vec<String>,
 }
 
 impl<'f> Reader<'f> {
@@ -83,14 +84,21 @@ impl<'f> Reader<'f> {
         Self {
             file,
             faults: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 
-    /// The faults, in the order of their lines.
-    pub(super) fn finish(mut self) -> Vec<Fault> {
+    /// The faults, in the order of their lines, and the warnings.
+    pub(super) fn finish(mut self) -> (Vec<Fault>, Vec<String>) {
         self.faults.sort_by_key(|f| f.location.line);
         self.faults.truncate(LIMIT);
-        self.faults
+        (self.faults, self.warnings)
+    }
+
+    /// Notes something that is allowed and likely not meant.
+    pub(super) fn warn(&mut self, slot: &Slot<'_>, what: &str) {
+        self.warnings
+            .push(format!("{}:{}: {} {what}", self.file, slot.line, slot.path));
     }
 
     /// Notes a fault at a place.

@@ -9,12 +9,12 @@ use crate::plugin::InstanceSize;
 const WHOLE: &str = include_str!("testdata/job.yaml");
 
 /// The whole file with one text put for another.
-fn with(from: &str, to: &str) -> Result<JobConfig, Vec<Fault>> {
+fn with(from: &str, to: &str) -> Result<Parsed, Vec<Fault>> {
     assert!(WHOLE.contains(from), "{from}");
     parse(&WHOLE.replacen(from, to, 1), "job.yaml")
 }
 
-fn only(result: Result<JobConfig, Vec<Fault>>) -> Fault {
+fn only(result: Result<Parsed, Vec<Fault>>) -> Fault {
     let mut faults = result.expect_err("a fault");
     assert_eq!(faults.len(), 1, "{faults:#?}");
     let fault = faults.remove(0);
@@ -27,9 +27,32 @@ fn only(result: Result<JobConfig, Vec<Fault>>) -> Fault {
     fault
 }
 
+fn good(text: &str) -> JobConfig {
+    let parsed = parse(text, "job.yaml").expect("a good file");
+    assert_eq!(parsed.warnings, Vec::<String>::new());
+    parsed.config
+}
+
+#[test]
+fn what_a_grpo_job_has_no_use_for_is_checked_and_warned_of() {
+    let with = |line: &str| parse(&WHOLE.replace("seed: 7", line), "job.yaml");
+    let parsed = with("lora_rank: \"32\"").expect("allowed");
+    assert_eq!(
+        parsed.warnings,
+        [
+            "job.yaml:12: hyperparameters.lora_rank has no effect: it belongs to LoRA, and customization_type GRPO trains all weights"
+        ]
+    );
+    let fault = only(with("lora_alpha: four"));
+    assert_eq!(
+        fault.location.field.as_deref(),
+        Some("hyperparameters.lora_alpha")
+    );
+}
+
 #[test]
 fn the_whole_file_reads() {
-    let config = parse(WHOLE, "job.yaml").expect("a good file");
+    let config = good(WHOLE);
     assert_eq!(config.hyperparameters.lr, Some(1e-6));
     assert_eq!(config.hyperparameters.loss_agg_mode, LossAggMode::TokenMean);
     let rollout = config.rollout.expect("a rollout");
@@ -48,7 +71,7 @@ fn the_whole_file_reads() {
 #[test]
 fn a_small_file_has_defaults() {
     let text = "name: a\ncustom_rl_pipeline: {graders: [{plugin: {python_func: p.g:score}}]}\ndata: {training_set: {local_files: [a.jsonl]}}\n";
-    let config = parse(text, "job.yaml").expect("enough");
+    let config = good(text);
     assert_eq!(config.hyperparameters, Hyperparameters::default());
     assert_eq!(config.graders[0].plugin.name, "score");
     assert_eq!(config.graders[0].weight, 1.0);
@@ -103,9 +126,9 @@ fn each_slip_is_named_with_its_place() {
         ),
         (
             "seed: 7",
-            "lora_rank: 32",
+            "lora_dropout: 0.1",
             12,
-            "hyperparameters.lora_rank",
+            "hyperparameters.lora_dropout",
             "LoRA",
         ),
         (
@@ -242,7 +265,7 @@ fn no_grader_is_a_fault() {
 
 #[test]
 fn overrides_are_checked_like_the_file() {
-    let mut config = parse(WHOLE, "job.yaml").expect("good");
+    let mut config = good(WHOLE);
     override_hyperparameters(&mut config, &[("num_steps".into(), "3".into())]).expect("allowed");
     assert_eq!(config.hyperparameters.num_steps, 3);
     let bad = [
@@ -256,7 +279,7 @@ fn overrides_are_checked_like_the_file() {
 
 #[test]
 fn unset_variables_are_named() {
-    let config = parse(WHOLE, "job.yaml").expect("good");
+    let config = good(WHOLE);
     let faults = expand_envs(config.clone(), |_| None).expect_err("not set");
     assert_eq!(
         faults[0].location.field.as_deref(),
