@@ -17,6 +17,7 @@ use serde_json::Value;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
+use crate::credentials;
 use crate::logs::Output;
 use crate::messages;
 use crate::reaper::ReaperHandle;
@@ -145,7 +146,8 @@ enum Told {
 /// This side's ends of a new slot's sockets and pipes.
 #[derive(Debug)]
 pub struct SlotEnds {
-    /// Its process id.
+    /// Its process id, as the reaper and the forkserver know it. Behind a fence it is not the host's,
+    /// which comes with the slot's first word ([`crate::credentials`]).
     pub pid: i32,
     /// Calls and answers.
     pub data: UnixStream,
@@ -248,6 +250,7 @@ impl Forkserver {
     ) -> Result<SlotEnds, ForkserverError> {
         let (data, data_end) = UnixStream::pair().map_err(ForkserverError::Io)?;
         let (control, control_end) = UnixStream::pair().map_err(ForkserverError::Io)?;
+        credentials::ask(&data).map_err(ForkserverError::Io)?;
         let data_end = inherited(data_end).map_err(ForkserverError::Io)?;
         let control_end = inherited(control_end).map_err(ForkserverError::Io)?;
         let (stdout, stdout_end) = readable_pipe().map_err(ForkserverError::Io)?;

@@ -110,7 +110,8 @@ struct Entry {
     commands: mpsc::UnboundedSender<Command>,
     instance: u32,
     capacity: u32,
-    pid: i32,
+    /// On the host; known once it is ready.
+    host_pid: Option<i32>,
     ready: bool,
     leaving: bool,
 }
@@ -271,7 +272,7 @@ impl Keeper {
         let starved = queued > 0
             && self.common.mode == Mode::Process
             && slots >= 2 * self.cores
-            && self.cpu.starved(present().map(|s| s.pid), now);
+            && self.cpu.starved(present().filter_map(|s| s.host_pid), now);
         View {
             queued,
             coming,
@@ -342,7 +343,6 @@ impl Keeper {
             .forkserver
             .fork(id, self.common.mode, capacity, self.recipe.content_format)
             .await?;
-        let pid = ends.pid;
         let name: Arc<str> = format!("{}-{instance}", self.recipe.plugin).into();
         let output = Output::new(
             self.recipe.sink.clone(),
@@ -359,7 +359,7 @@ impl Keeper {
             commands,
             instance,
             capacity,
-            pid,
+            host_pid: None,
             ready: false,
             leaving: false,
         };
@@ -393,10 +393,11 @@ impl Keeper {
 
     fn on_event(&mut self, event: Event) {
         match event {
-            Event::Ready(slot) => {
+            Event::Ready(slot, pid) => {
                 self.slot_failures = 0;
                 if let Some(entry) = self.slots.get_mut(&slot) {
                     entry.ready = true;
+                    entry.host_pid = Some(pid);
                 }
             }
             Event::Leaving(slot) => {

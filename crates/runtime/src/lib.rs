@@ -7,6 +7,7 @@ mod call;
 mod check;
 mod cpu;
 mod create;
+mod credentials;
 pub mod environment;
 pub mod forkserver;
 mod judge;

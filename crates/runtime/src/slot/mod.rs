@@ -26,6 +26,7 @@ use tokio::time::Sleep;
 use self::ending::{Cause, Ending};
 use self::running::{Phase, Running};
 use self::streams::{Lister, Stream, drain_socket, ready};
+use crate::credentials;
 use crate::forkserver::{Mode, SlotEnds};
 use crate::judge::uncharged;
 use crate::logs::Output;
@@ -56,8 +57,8 @@ pub(crate) enum Command {
 /// From a slot to its keeper.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// It takes calls.
-    Ready(u64),
+    /// It takes calls; with its process id on the host.
+    Ready(u64, i32),
     /// It takes no more calls.
     Leaving(u64),
     /// It is gone. With a reason if it never took calls.
@@ -89,7 +90,10 @@ enum State {
 
 pub(crate) struct Slot {
     id: u64,
+    /// As the reaper knows it.
     pid: i32,
+    /// As the host knows it: what the host looks at or signals. Known with the slot's first word.
+    host_pid: Option<Pid>,
     capacity: usize,
     instance: Arc<str>,
     common: Common,
@@ -144,6 +148,7 @@ impl Slot {
         let slot = Self {
             id,
             pid: ends.pid,
+            host_pid: None,
             capacity: capacity as usize,
             instance,
             exit: reaper.adopt(ends.pid),
@@ -187,7 +192,8 @@ impl Slot {
             Ok(()) => {
                 // Listed before it is told: whoever calls now finds it.
                 self.take_calls();
-                self.tell(Event::Ready(self.id));
+                let pid = self.host_pid.map_or(0, |pid| pid.as_raw_nonzero().get());
+                self.tell(Event::Ready(self.id, pid));
                 self.serve().await;
                 None
             }
@@ -205,8 +211,9 @@ impl Slot {
                 if let Some(frame) = self.decoder.next_frame().map_err(|e| e.to_string())? {
                     return Ok::<_, String>(frame);
                 }
-                match self.data.read_buf(self.decoder.buffer()).await {
-                    Ok(1..) => {}
+                let heard = credentials::receive(self.data.as_ref(), self.decoder.buffer()).await;
+                match heard {
+                    Ok((1.., sender)) => self.host_pid = sender.or(self.host_pid),
                     _ => return Err("it ended before it was ready".to_owned()),
                 }
             }
@@ -225,6 +232,10 @@ impl Slot {
                 paddock_wire::VERSION
             ));
         }
+        if self.host_pid.is_none() {
+            return Err("the system doesn't tell which process it is".to_owned());
+        }
+        credentials::enough(self.data.as_ref());
         Ok(())
     }
 
@@ -390,7 +401,7 @@ impl Slot {
             self.reaper.kill(self.pid);
         }
         if self.reaper.lost()
-            && let Some(pid) = Pid::from_raw(self.pid)
+            && let Some(pid) = self.host_pid
         {
             // A slot leads its own group. Either may be gone already.
             let _ = kill_process_group(pid, Signal::KILL);

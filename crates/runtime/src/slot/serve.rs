@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use paddock_types::{Outcome, SubKind};
 use paddock_wire::{Answer, Frame, Kind, LogEntry, Stacks};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, kill_process};
 
 use super::ending::{Cause, Ending};
 use super::running::{Phase, Running};
@@ -262,7 +262,7 @@ impl Slot {
         let key = running.key();
         self.native_stack.clear();
         self.native_stack_at = None;
-        if let Some(pid) = Pid::from_raw(self.pid) {
+        if let Some(pid) = self.host_pid {
             // It may have ended meanwhile: then its end is the evidence.
             let _ = kill_process(pid, Signal::USR2);
         }
@@ -328,7 +328,8 @@ impl Slot {
 
     /// Peak resident memory of the process, as the system has it.
     fn peak_memory(&self) -> Option<u64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).ok()?;
+        let pid = self.host_pid?.as_raw_nonzero();
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
         let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
         Some(kib * 1024)
