@@ -1,8 +1,12 @@
 //! What the README's numbers come from: one subcommand a measurement, peers included.
 
+mod batch;
 mod calls;
 mod curves;
+mod kill;
+mod plugins;
 mod policy;
+mod soak;
 
 use std::process::ExitCode;
 
@@ -17,6 +21,12 @@ enum Bench {
     Policy(policy::Options),
     /// Held-out accuracy over whole jobs, with the shuffled control.
     Curves(curves::Options),
+    /// From a call's deadline to its verdict.
+    Kill(kill::Options),
+    /// Rollouts that wait for the model, against the time of the waiting alone.
+    Batch(batch::Options),
+    /// Many calls, some of them the worst there are: one right verdict each, and nothing left behind.
+    Soak(soak::Options),
     /// The parent of a plugin's processes.
     #[command(name = "__reaper", hide = true)]
     Reaper,
@@ -27,6 +37,9 @@ fn main() -> anyhow::Result<ExitCode> {
         Bench::Calls(options) => calls::run(&options)?,
         Bench::Policy(options) => policy::run(&options)?,
         Bench::Curves(options) => curves::run(&options)?,
+        Bench::Kill(options) => kill::run(&options)?,
+        Bench::Batch(options) => batch::run(&options)?,
+        Bench::Soak(options) => return soak::run(&options),
         Bench::Reaper => return Ok(paddock_jail::reaper::main()),
     }
     Ok(ExitCode::SUCCESS)

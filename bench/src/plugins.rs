@@ -1,0 +1,61 @@
+//! The plugins of `bench/plugins`, started on the real runtime, and calls to them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow};
+use bytes::Bytes;
+use paddock_runtime::{Call, CallClock, Environment, Plugin, PluginSpec, RuntimeOptions};
+use paddock_types::CallId;
+use paddock_types::plugin::RuntimeOverrides;
+use serde_json::{Value, json};
+
+/// The project that holds them.
+pub(crate) fn project() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("plugins")
+}
+
+/// Starts one of them.
+pub(crate) async fn start(
+    function: &str,
+    environment: &Environment,
+    limits: RuntimeOverrides,
+    options: RuntimeOptions,
+) -> Result<Plugin> {
+    let spec = PluginSpec {
+        name: function.to_owned(),
+        function: function.to_owned(),
+        project: project(),
+        envs: Default::default(),
+        limits,
+        content_format: Default::default(),
+        environment: environment.clone(),
+        kind: None,
+    };
+    Plugin::start_with(spec, Arc::new(drop), options)
+        .await
+        .map_err(|fault| anyhow!("{function}: {fault:#?}"))
+}
+
+/// A grader's first attempt of a call whose row has this `extra`.
+pub(crate) fn grade(extra: &Value) -> Call {
+    let message = |role: &str, text: &str| json!({"role": role, "content": text});
+    let messages = [message("user", "2+2"), message("assistant", "4")];
+    let body = json!({
+        "context": {"phase": "train", "step": 1},
+        "sample": {"messages": [messages[0]], "extra": extra},
+        "trajectory": {"messages": messages, "finish_reason": "stop", "usage": {}, "extra": {}},
+    });
+    call(&body, 1)
+}
+
+/// A first attempt with this body, which is due so many rewards.
+pub(crate) fn call(body: &Value, trajectories: usize) -> Call {
+    Call {
+        id: CallId::new(),
+        attempt: 1,
+        body: Bytes::from(body.to_string()),
+        trajectories,
+        clock: CallClock::default(),
+    }
+}
