@@ -13,10 +13,23 @@ const MAX_LINES: usize = 40;
 /// Prints a call as soon as it is over.
 pub(super) fn print(out: &mut Out, ended: &Ended, as_json: bool) -> Result<(), Failure> {
     match as_json {
-        true => out.json(&object(ended))?,
+        true => out.line(one_line(&object(ended)))?,
         false => text(out, ended)?,
     }
     out.flush()
+}
+
+/// JSON on one line, whatever its reader takes for a line's end.
+fn one_line(value: &Value) -> String {
+    let ends = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    let mut out = String::new();
+    for c in value.to_string().chars() {
+        match ends(c) {
+            true => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            false => out.push(c),
+        }
+    }
+    out
 }
 
 fn object(ended: &Ended) -> Value {
