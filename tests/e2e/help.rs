@@ -28,6 +28,7 @@ snapshots! {
     trajectories_show: &["trajectories", "show"];
     logs: &["logs"];
     grade: &["grade"];
+    call: &["call"];
     explain: &["explain"];
     model: &["model"];
     model_pretrain: &["model", "pretrain"];

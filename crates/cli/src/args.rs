@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::failure::Done;
-use crate::{doctor, explain, grade, jobs, logs, model, run, steps, trajectories};
+use crate::{call, doctor, explain, grade, jobs, logs, model, run, steps, trajectories};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -39,6 +39,8 @@ enum Command {
     Logs(logs::Args),
     /// Run graders over recorded trajectories, without a model
     Grade(grade::Args),
+    /// Call a plugin function, and show the verdict of each call
+    Call(call::Args),
     /// Explain a kind of fault, or what a setting does
     Explain(explain::Args),
     /// Make, show and talk to models
@@ -57,6 +59,7 @@ pub(crate) fn run() -> Done {
         Command::Trajectories(command) => trajectories::run(command),
         Command::Logs(args) => logs::run(&args),
         Command::Grade(args) => grade::run(args),
+        Command::Call(args) => call::run(args),
         Command::Explain(args) => explain::run(&args),
         Command::Model(command) => model::run(command),
         Command::Doctor(args) => doctor::run(&args),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use paddock_types::{Fault, SubKind, Verdict};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
@@ -34,6 +35,9 @@ const SLOT_FAILURES: u32 = 3;
 const CLOSE_WAIT: Duration = Duration::from_secs(2);
 /// How long the reaper may take to end what is left then.
 const REAPER_WAIT: Duration = Duration::from_secs(8);
+
+/// How long the stack of an import that doesn't end is waited for.
+const STACK_WAIT: Duration = Duration::from_millis(500);
 
 /// What a plugin's processes are made of.
 pub(crate) struct Recipe {
@@ -99,11 +103,29 @@ impl Host {
         {
             Ok(loaded) => Ok((forkserver, loaded)),
             Err(error) => {
+                if matches!(error, ForkserverError::Slow { .. }) {
+                    ask_where(&forkserver).await;
+                }
                 reaper.kill(forkserver.pid());
                 Err(fault(&error, forkserver.last_lines()))
             }
         }
     }
+}
+
+/// Has an import that doesn't end say where it is: `faulthandler` writes to its standard error.
+async fn ask_where(forkserver: &Forkserver) {
+    if let Some(pid) = Pid::from_raw(forkserver.pid()) {
+        // It may have ended meanwhile: then its end is the evidence.
+        let _ = kill_process(pid, Signal::USR2);
+    }
+    let until = Instant::now() + STACK_WAIT;
+    let is_told = |lines: Vec<String>| lines.iter().any(|l| l.contains("most recent call first"));
+    while !is_told(forkserver.last_lines()) && Instant::now() < until {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // The rest of the stack comes with its first line, or right after.
+    tokio::time::sleep(Duration::from_millis(20)).await;
 }
 
 struct Entry {

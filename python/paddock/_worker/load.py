@@ -88,6 +88,28 @@ def load(project: str, reference: str) -> Loaded:
     )
 
 
+def other(loaded: Loaded, name: str) -> Loaded:
+    """Another function of the same module, for a request that names it (`paddock call --then`)."""
+    module_name = loaded.reference.partition(":")[0]
+    module = sys.modules[module_name]
+    plugin = plugin_of(getattr(module, name, None))
+    if plugin is None:
+        raise NotLoaded("reference", _no_function(module, name))
+    reference = f"{module_name}:{name}"
+    _check_signature(plugin, reference)
+    if (plugin.kind == "rollout") != (loaded.kind == "rollout"):
+        told = f'"{reference}" is a {plugin.kind}: instances of a {loaded.kind} can\'t call it'
+        raise NotLoaded("reference", told)
+    return Loaded(
+        reference=reference,
+        kind=plugin.kind,
+        name=plugin.name,
+        is_async=plugin.is_async,
+        runtime={},
+        function=plugin.function,
+    )
+
+
 def _import(project: str, name: str) -> Any:
     known = sys.modules.get(name)
     file = getattr(known, "__file__", None) or ""

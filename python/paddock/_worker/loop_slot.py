@@ -52,9 +52,7 @@ class LoopSlot(asyncio.BufferedProtocol):
 
     def __init__(self, wires: Wires, loaded: Loaded, parts: bool) -> None:
         self._wires = wires
-        self._kind = loaded.kind
-        self._name = loaded.reference
-        self._function = loaded.function
+        self._loaded = loaded
         self._parts = parts
         self._frames = frames.Frames()
         self._calls: dict[tuple[int, int], Call] = {}
@@ -126,24 +124,24 @@ class LoopSlot(asyncio.BufferedProtocol):
             self._answer(call, answer.of_error(early))
             return
         try:
-            given = request.arguments(body, self._kind, self._parts)
+            loaded, given = request.read(body, self._loaded, self._parts)
         except BaseException as error:
             self._answer(call, answer.of_error(error))
             return
         context = self._context.copy()
         context.run(CURRENT.set, call)
         call.children = set()
-        task = self._loop.create_task(self._run(call, given), context=context)
+        task = self._loop.create_task(self._run(call, loaded, given), context=context)
         call.task = task
         self._tasks[task] = call
 
-    async def _run(self, call: Call, given: Any) -> None:
+    async def _run(self, call: Call, loaded: Loaded, given: Any) -> None:
         try:
-            seeds.seed(given[0], self._name)
-            result = self._function(*given)
+            seeds.seed(given[0], loaded.reference)
+            result = loaded.function(*given)
             if hasattr(type(result), "__await__"):
                 result = await result
-            made = answer.of_result(result, self._kind)
+            made = answer.of_result(result, loaded.kind)
         except BaseException as error:
             made = answer.of_error(error)
             del error

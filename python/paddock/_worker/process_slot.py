@@ -39,9 +39,7 @@ class ProcessSlot:
 
     def __init__(self, wires: Wires, loaded: Loaded, parts: bool) -> None:
         self._wires = wires
-        self._kind = loaded.kind
-        self._name = loaded.reference
-        self._function = loaded.function
+        self._loaded = loaded
         self._parts = parts
         self._pid = os.getpid()
         self._call: Call | None = None
@@ -83,12 +81,12 @@ class ProcessSlot:
         if self._early.take((call.id, call.attempt)):
             return answer.of_error(asyncio.CancelledError("cancelled before it began"))
         try:
-            given = request.arguments(body, self._kind, self._parts)
-            seeds.seed(given[0], self._name)
-            result = contextvars.copy_context().run(self._function, *given)
+            loaded, given = request.read(body, self._loaded, self._parts)
+            seeds.seed(given[0], loaded.reference)
+            result = contextvars.copy_context().run(loaded.function, *given)
             if hasattr(type(result), "__await__"):
                 result = asyncio.run(_awaited(result))
-            return answer.of_result(result, self._kind)
+            return answer.of_result(result, loaded.kind)
         except BaseException as error:
             return answer.of_error(error)
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from ..data import ChatCompletionSample, PluginContext, Trajectory, as_parts
 from ..proxy import RolloutInferenceProxy
-from . import codec
+from . import codec, load
+from .load import Loaded
 
 
 class BrokenRequest(Exception):
@@ -20,9 +21,21 @@ def _trajectory(raw: dict[str, Any], parts: bool) -> Trajectory:
     return trajectory
 
 
+def read(body: Any, loaded: Loaded, parts: bool) -> tuple[Loaded, tuple[Any, Any, Any]]:
+    """The function that is called, and its arguments."""
+    raw = codec.decode(body)
+    name = raw.get("function")
+    if name is not None:
+        loaded = load.other(loaded, name)
+    return loaded, _arguments(raw, loaded.kind, parts)
+
+
 def arguments(body: Any, kind: str, parts: bool) -> tuple[Any, Any, Any]:
     """The three arguments, the context first."""
-    raw = codec.decode(body)
+    return _arguments(codec.decode(body), kind, parts)
+
+
+def _arguments(raw: dict[str, Any], kind: str, parts: bool) -> tuple[Any, Any, Any]:
     context = PluginContext.wrap(raw.get("context") or {})
     sample = ChatCompletionSample.wrap(raw.get("sample") or {})
     if parts:

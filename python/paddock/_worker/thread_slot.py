@@ -25,9 +25,7 @@ class ThreadSlot:
 
     def __init__(self, wires: Wires, loaded: Loaded, parts: bool, capacity: int) -> None:
         self._wires = wires
-        self._kind = loaded.kind
-        self._name = loaded.reference
-        self._function = loaded.function
+        self._loaded = loaded
         self._parts = parts
         self._capacity = max(1, capacity)
         self._calls: dict[tuple[int, int], Call] = {}
@@ -91,12 +89,12 @@ class ThreadSlot:
         if call.cancelled:
             return answer.of_error(asyncio.CancelledError("cancelled before it began"))
         try:
-            given = request.arguments(body, self._kind, self._parts)
-            seeds.seed(given[0], self._name)
-            result = self._function(*given)
+            loaded, given = request.read(body, self._loaded, self._parts)
+            seeds.seed(given[0], loaded.reference)
+            result = loaded.function(*given)
             if hasattr(type(result), "__await__"):
                 result = asyncio.run(_awaited(result))
-            return answer.of_result(result, self._kind)
+            return answer.of_result(result, loaded.kind)
         except BaseException as error:
             return answer.of_error(error)
 

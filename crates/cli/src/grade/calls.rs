@@ -146,7 +146,7 @@ impl Grading {
 }
 
 /// Spreads the waits between tries: from the call's own number, so that nothing random is needed.
-fn jitter(id: CallId, attempt: u32) -> f64 {
+pub(crate) fn jitter(id: CallId, attempt: u32) -> f64 {
     let mixed = (id.to_u64() ^ u64::from(attempt)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 11) as f64 / (1u64 << 53) as f64
 }

@@ -20,6 +20,7 @@ use paddock_types::plugin::{PluginKind, RuntimeOverrides};
 use paddock_types::{Fault, FaultKind, JobId, Location, Verdict, job_file};
 use tokio::sync::Semaphore;
 
+pub(crate) use self::calls::jitter;
 use self::calls::{Graded, Grader, Grading};
 use self::recorded::{Recorded, Recording};
 use self::report::{Fields, Report};
