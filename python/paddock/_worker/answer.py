@@ -73,7 +73,7 @@ def number(value: Any) -> Any:
             if isinstance(item, numbers.Real):
                 return _finite(float(item))
     except OverflowError:
-        return _finite(math.inf if value > 0 else -math.inf)
+        return no_number(value)  # finite, but no float holds it: it isn't inf
     except Exception:
         pass
     return no_number(value)
