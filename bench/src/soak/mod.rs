@@ -53,12 +53,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         options.calls >= 10 && options.in_flight > 0,
         "--calls must be 10 or more, --in-flight 1 or more"
     );
+    // What is made once a process, such as the pipe for signals, is no leak.
+    on_a_runtime_of_its_own(start_and_close(options))?;
     let before = Before::look()?;
     let start = Instant::now();
-    let tally = {
-        let runtime = tokio::runtime::Runtime::new()?;
-        runtime.block_on(soak(options))?
-    };
+    let tally = on_a_runtime_of_its_own(soak(options))?;
     report(options, &tally, start);
     let left = before.what_is_left();
     if !left.is_empty() {
@@ -75,7 +74,17 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn soak(options: &Options) -> Result<Tally> {
+/// Runs it to its end, and ends the runtime with all its tasks.
+fn on_a_runtime_of_its_own<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::runtime::Runtime::new()?.block_on(work)
+}
+
+async fn start_and_close(options: &Options) -> Result<()> {
+    start(options).await?.close().await;
+    Ok(())
+}
+
+async fn start(options: &Options) -> Result<Plugin> {
     let cache = std::path::absolute(&options.cache)?;
     let environment = environment::bare(&cache)
         .await
@@ -84,8 +93,12 @@ async fn soak(options: &Options) -> Result<Tally> {
         timeout: Some(1),
         ..RuntimeOverrides::default()
     };
-    let plugin =
-        plugins::start("soak:act", &environment, limits, RuntimeOptions::default()).await?;
+    let options = RuntimeOptions::default();
+    plugins::start("soak:act", &environment, limits, options).await
+}
+
+async fn soak(options: &Options) -> Result<Tally> {
+    let plugin = start(options).await?;
     let next = Arc::new(AtomicUsize::new(0));
     let done = Arc::new(AtomicUsize::new(0));
     let callers = (0..options.in_flight).map(|_| {

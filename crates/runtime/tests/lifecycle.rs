@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use futures::future::join_all;
 use paddock_types::Outcome;
 use paddock_types::plugin::RuntimeOverrides;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, getsid, kill_process};
 use serde_json::json;
 use support::{Project, call, eventually, gone, verdict};
 
@@ -127,7 +127,7 @@ async fn a_burst_gets_processes_up_to_the_limit() {
         })
         .collect();
     eventually("six run and three wait", || {
-        (plugin.queued() == 3).then_some(())
+        (plugin.in_flight() == 9 && plugin.queued() == 3).then_some(())
     })
     .await;
     std::fs::write(&file, "").expect("written");
@@ -221,9 +221,11 @@ async fn a_forkserver_that_was_killed_is_replaced() {
     verdict(&plugin, call(&json!({"do": "leave"}))).await;
     let (reaper, slot) = (project.pid_in("reaper").await, project.pid_in("slot").await);
     gone(slot).await;
-    for child in children_of(reaper) {
-        // The forkserver, and what may be ending by itself right now.
-        let _ = kill_process(Pid::from_raw(child).expect("a process"), Signal::KILL);
+    // Slots lead sessions of their own; the forkserver stays in the reaper's.
+    let session = |pid| getsid(Pid::from_raw(pid)).ok();
+    let forkservers = children_of(reaper).into_iter();
+    for child in forkservers.filter(|&child| session(child) == session(reaper)) {
+        kill_process(Pid::from_raw(child).expect("a process"), Signal::KILL).expect("it is there");
         gone(child).await;
     }
     let next = verdict(&plugin, call(&json!({"do": "answer"}))).await;
