@@ -246,6 +246,10 @@ impl Reaper {
             actions.into_iter().for_each(act);
             true
         });
+        if !gone.is_empty() {
+            // What was seen as ended just now may not have been collected: exits are told first.
+            self.collect()?;
+        }
         for pid in gone {
             self.tell(&Report::Gone { pid })?;
         }
