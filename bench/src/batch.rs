@@ -9,7 +9,7 @@ use anyhow::{Result, anyhow, ensure};
 use async_trait::async_trait;
 use futures::future::join_all;
 use paddock_api::model::{ChatRequest, Choice, Completion, ModelBackend, ModelError};
-use paddock_runtime::{RuntimeOptions, environment};
+use paddock_runtime::{Environment, environment};
 use paddock_server::{ServeOptions, serve};
 use paddock_store::SqliteStore;
 use paddock_types::Outcome;
@@ -86,9 +86,14 @@ async fn run_all(options: &Options) -> Result<()> {
         "{:<12}{:>10}{:>10}{:>10}",
         "in flight", "ideal s", "s", "× ideal"
     );
+    let cache = std::path::absolute(&options.cache)?;
+    let told = |text: &str| eprintln!("{text}");
+    let environment = environment::prepare(&plugins::project(), &cache, told)
+        .await
+        .map_err(|fault| anyhow!("{fault:#?}"))?;
     for &in_flight in &options.in_flight {
         let ideal = ideal(options, rollouts, in_flight);
-        let seconds = measure(options, rollouts, in_flight).await?;
+        let seconds = measure(options, &environment, rollouts, in_flight).await?;
         println!(
             "{in_flight:<12}{ideal:>10.2}{seconds:>10.2}{:>10.2}",
             seconds / ideal
@@ -103,12 +108,12 @@ fn ideal(options: &Options, rollouts: usize, in_flight: u32) -> f64 {
     rounds as f64 * f64::from(TURNS) * options.model_ms as f64 / 1e3
 }
 
-async fn measure(options: &Options, rollouts: usize, in_flight: u32) -> Result<f64> {
-    let cache = std::path::absolute(&options.cache)?;
-    let told = |text: &str| eprintln!("{text}");
-    let environment = environment::prepare(&plugins::project(), &cache, told)
-        .await
-        .map_err(|fault| anyhow!("{fault:#?}"))?;
+async fn measure(
+    options: &Options,
+    environment: &Environment,
+    rollouts: usize,
+    in_flight: u32,
+) -> Result<f64> {
     let folder = tempfile::tempdir()?;
     let store = Arc::new(SqliteStore::open(folder.path()).await?);
     let model = Arc::new(Slow(Duration::from_millis(options.model_ms)));
@@ -122,8 +127,8 @@ async fn measure(options: &Options, rollouts: usize, in_flight: u32) -> Result<f
         max_concurrency: Some(in_flight / instances),
         ..RuntimeOverrides::default()
     };
-    let function = "turns:three_turns";
-    let plugin = plugins::start(function, &environment, limits, RuntimeOptions::default()).await?;
+    let (project, function) = (plugins::project(), "turns:three_turns");
+    let plugin = plugins::start(project, function, environment, limits).await?;
     let url = format!("{}/v1", server.url());
     let call = |n: usize| {
         let body = json!({
@@ -131,7 +136,7 @@ async fn measure(options: &Options, rollouts: usize, in_flight: u32) -> Result<f
             "sample": {"messages": [{"role": "user", "content": "a story, please"}], "extra": {}},
             "proxy": {"url": url, "jwt_token": format!("t{n}"), "headers": {}},
         });
-        plugin.call(plugins::call(&body, 0))
+        plugin.call(plugins::call(body.to_string().into(), 0))
     };
     // The client is imported with the first request.
     join_all((0..in_flight as usize).map(call)).await;

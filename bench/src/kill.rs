@@ -2,10 +2,9 @@
 //! not ending.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use paddock_runtime::{RuntimeOptions, environment};
+use paddock_runtime::Environment;
 use paddock_types::SubKind;
 use paddock_types::plugin::{Concurrency, RuntimeOverrides};
 use serde_json::json;
@@ -61,14 +60,14 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 #[expect(clippy::print_stdout, reason = "the table is what the command is for")]
 async fn run_all(options: &Options) -> Result<()> {
     ensure!(options.calls > 0, "--calls is \"0\": allowed is 1 or more");
-    let cache = std::path::absolute(&options.cache)?;
+    let environment = plugins::bare_environment(&options.cache).await?;
     println!(
         "milliseconds from the deadline ({TIMEOUT} s) to the verdict, {} calls each\n",
         options.calls
     );
     println!("{:<48}{:>8}{:>8}", "", "median", "most");
     for (name, function, concurrency) in KINDS {
-        let mut late = measure(options, &cache, function, concurrency).await?;
+        let mut late = measure(options.calls, &environment, function, concurrency).await?;
         late.sort_by(f64::total_cmp);
         let most = late.last().copied().unwrap_or(f64::NAN);
         println!("{name:<48}{:>8.0}{most:>8.0}", late[late.len() / 2]);
@@ -78,14 +77,11 @@ async fn run_all(options: &Options) -> Result<()> {
 
 /// Milliseconds past the deadline of each call.
 async fn measure(
-    options: &Options,
-    cache: &std::path::Path,
+    calls: usize,
+    environment: &Environment,
     function: &str,
     concurrency: Concurrency,
 ) -> Result<Vec<f64>> {
-    let environment = environment::bare(cache)
-        .await
-        .map_err(|fault| anyhow::anyhow!("{fault:#?}"))?;
     let limits = RuntimeOverrides {
         timeout: Some(TIMEOUT),
         concurrency: Some(concurrency),
@@ -93,16 +89,15 @@ async fn measure(
         ..RuntimeOverrides::default()
     };
     let function = format!("deadlines:{function}");
-    let plugin = plugins::start(&function, &environment, limits, RuntimeOptions::default()).await?;
+    let plugin = plugins::start(plugins::project(), &function, environment, limits).await?;
     let mut late = Vec::new();
-    while late.len() < options.calls {
+    while late.len() < calls {
         let verdict = plugin.call(plugins::grade(&json!({}))).await;
         ensure!(
             verdict.sub_kind == Some(SubKind::Timeout) || verdict.platform,
             "{function} came to {verdict:?}"
         );
-        let deadline = Duration::from_secs(TIMEOUT.into()).as_secs_f64() * 1e3;
-        late.push(verdict.run_ms - deadline);
+        late.push(verdict.run_ms - f64::from(TIMEOUT) * 1e3);
     }
     plugin.close().await;
     Ok(late)

@@ -30,8 +30,13 @@ def returns(grader, expression: str, **options):
             {"rewards": [{"$value": "'0.5'", "type": "str"}, {"$value": "[1]", "type": "list"}]},
         ),
         (
-            "dict(rewards=[10**400])",
-            {"rewards": [{"$value": "1" + "0" * 199 + "…", "type": "int"}]},
+            "dict(rewards=[10**400, -10**400])",
+            {
+                "rewards": [
+                    {"$value": "1" + "0" * 199 + "…", "type": "int"},
+                    {"$value": "-1" + "0" * 198 + "…", "type": "int"},
+                ]
+            },
         ),
         ("dict(rewards=None)", {"status": "success", "rewards": []}),
         ("dict(rewards=[1j])", {"rewards": [{"$value": "1j", "type": "complex"}]}),

@@ -4,18 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{anyhow, ensure};
+use anyhow::ensure;
 use futures::future::try_join_all;
-use paddock_runtime::{Call, CallClock, Plugin, PluginSpec};
+use paddock_runtime::Plugin;
 use paddock_store::{SqliteStore, Store as _, Writer, WriterOptions};
 use paddock_types::id::Phase;
 use paddock_types::job::{
     DataConfig, InvalidRecords, JobConfig, JobRecord, JobState, JobSummary, ModelReference,
     ValidationSet,
 };
-use paddock_types::{CallId, CallRecord, JobId, SampleId};
+use paddock_types::{CallRecord, JobId, SampleId};
 
 use super::Bench;
+use crate::plugins;
 
 /// Calls answered and recorded in a second, with so many callers.
 pub(super) async fn measure(
@@ -26,19 +27,9 @@ pub(super) async fn measure(
     let folder = tempfile::tempdir()?;
     let store = Arc::new(SqliteStore::open(folder.path()).await?);
     let writer = Writer::start(store.clone(), WriterOptions::default());
-    let spec = PluginSpec {
-        name: "grader".to_owned(),
-        function: format!("grader:{function}"),
-        project: bench.project.clone(),
-        envs: Default::default(),
-        limits: Default::default(),
-        content_format: Default::default(),
-        environment: bench.environment.clone(),
-        kind: None,
-    };
-    let plugin = Plugin::start(spec, Arc::new(drop))
-        .await
-        .map_err(|fault| anyhow!("{fault:#?}"))?;
+    let function = format!("grader:{function}");
+    let (project, limits) = (bench.project.clone(), Default::default());
+    let plugin = plugins::start(project, &function, &bench.environment, limits).await?;
     let job = JobId::new();
     store.put_job(&record(job)).await?;
     // Slots are added as the queue asks for them: that is not measured.
@@ -74,13 +65,7 @@ async fn answer(
         };
         let task = tokio::spawn(async move {
             while Instant::now() < end {
-                let call = Call {
-                    id: CallId::new(),
-                    attempt: 1,
-                    body: body.clone(),
-                    trajectories: 1,
-                    clock: CallClock::default(),
-                };
+                let call = plugins::call(body.clone(), 1);
                 let record = CallRecord {
                     call: call.id,
                     attempt: 1,

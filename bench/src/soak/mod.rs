@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use anyhow::{Result, anyhow, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use futures::future::try_join_all;
-use paddock_runtime::{Plugin, RuntimeOptions, environment};
+use paddock_runtime::Plugin;
 use paddock_types::plugin::RuntimeOverrides;
 
 use self::act::Act;
@@ -85,16 +85,12 @@ async fn start_and_close(options: &Options) -> Result<()> {
 }
 
 async fn start(options: &Options) -> Result<Plugin> {
-    let cache = std::path::absolute(&options.cache)?;
-    let environment = environment::bare(&cache)
-        .await
-        .map_err(|fault| anyhow!("{fault:#?}"))?;
+    let environment = plugins::bare_environment(&options.cache).await?;
     let limits = RuntimeOverrides {
         timeout: Some(1),
         ..RuntimeOverrides::default()
     };
-    let options = RuntimeOptions::default();
-    plugins::start("soak:act", &environment, limits, options).await
+    plugins::start(plugins::project(), "soak:act", &environment, limits).await
 }
 
 async fn soak(options: &Options) -> Result<Tally> {

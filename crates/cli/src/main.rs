@@ -1,6 +1,7 @@
 //! `paddock`: the one executable. Commands are read here, done elsewhere, and end in an exit code.
 
 mod args;
+mod attempts;
 mod call;
 mod doctor;
 mod explain;

@@ -4,6 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::failure::Failure;
+
 /// The data folder of a command that reads or writes jobs.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct DataDir {
@@ -59,6 +61,18 @@ pub(crate) fn python() -> Option<String> {
 /// The same path, from the root: plugins run in other folders.
 pub(crate) fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// A project's folder, from the root; it must be there.
+pub(crate) fn project(path: &Path) -> Result<PathBuf, Failure> {
+    let project = absolute(path);
+    match project.is_dir() {
+        true => Ok(project),
+        false => Err(Failure::usage(format!(
+            "there is no project folder \"{}\"",
+            project.display()
+        ))),
+    }
 }
 
 #[cfg(test)]

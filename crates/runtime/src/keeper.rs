@@ -419,7 +419,7 @@ impl Keeper {
                 self.slot_failures = 0;
                 if let Some(entry) = self.slots.get_mut(&slot) {
                     entry.ready = true;
-                    entry.host_pid = Some(pid);
+                    entry.host_pid = pid;
                 }
             }
             Event::Leaving(slot) => {

@@ -72,10 +72,8 @@ def number(value: Any) -> Any:
             item = value.item()
             if isinstance(item, numbers.Real):
                 return _finite(float(item))
-    except OverflowError:
-        return no_number(value)  # finite, but no float holds it: it isn't inf
     except Exception:
-        pass
+        pass  # also an int that no float holds: it is finite, and not inf
     return no_number(value)
 
 

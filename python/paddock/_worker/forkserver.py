@@ -222,12 +222,12 @@ def warm() -> None:
 
     Python adapts code that runs often, in place: what is adapted here costs no slot memory.
     """
-    from . import answer, loop_slot, process_slot, request, residue, thread_slot  # noqa: F401
+    from . import answer, codec, loop_slot, process_slot, request, residue, thread_slot  # noqa: F401
 
     process_slot.flush_c_streams()()
     clean = residue.Residue()
     for _ in range(20):
-        request.arguments(_BODY, "group_grader", False)
+        request.arguments(codec.decode(_BODY), "group_grader", False)
         answer.of_result(GroupGraderResult(rewards=[1.0]), "group_grader")
         clean.look()
     clean.close()

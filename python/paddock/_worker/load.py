@@ -67,7 +67,22 @@ def load(project: str, reference: str) -> Loaded:
     if project not in sys.path:
         sys.path.insert(0, project)
     importlib.invalidate_caches()
-    module = _import(project, module_name)
+    return _found(_import(project, module_name), module_name, function_name)
+
+
+def other(loaded: Loaded, name: str) -> Loaded:
+    """Another function of the same module, for a request that names it (`paddock call --then`)."""
+    module_name = loaded.reference.partition(":")[0]
+    found = _found(sys.modules[module_name], module_name, name)
+    if (found.kind == "rollout") != (loaded.kind == "rollout"):
+        told = f'"{found.reference}" is a {found.kind}: instances of a {loaded.kind} can\'t call it'
+        raise NotLoaded("reference", told)
+    return found
+
+
+def _found(module: Any, module_name: str, function_name: str) -> Loaded:
+    """A plugin function of an imported module."""
+    reference = f"{module_name}:{function_name}"
     found: Any = module
     for part in function_name.split("."):
         try:
@@ -84,28 +99,6 @@ def load(project: str, reference: str) -> Loaded:
         name=plugin.name,
         is_async=plugin.is_async,
         runtime=plugin.runtime.model_dump(),
-        function=plugin.function,
-    )
-
-
-def other(loaded: Loaded, name: str) -> Loaded:
-    """Another function of the same module, for a request that names it (`paddock call --then`)."""
-    module_name = loaded.reference.partition(":")[0]
-    module = sys.modules[module_name]
-    plugin = plugin_of(getattr(module, name, None))
-    if plugin is None:
-        raise NotLoaded("reference", _no_function(module, name))
-    reference = f"{module_name}:{name}"
-    _check_signature(plugin, reference)
-    if (plugin.kind == "rollout") != (loaded.kind == "rollout"):
-        told = f'"{reference}" is a {plugin.kind}: instances of a {loaded.kind} can\'t call it'
-        raise NotLoaded("reference", told)
-    return Loaded(
-        reference=reference,
-        kind=plugin.kind,
-        name=plugin.name,
-        is_async=plugin.is_async,
-        runtime={},
         function=plugin.function,
     )
 

@@ -27,15 +27,11 @@ def read(body: Any, loaded: Loaded, parts: bool) -> tuple[Loaded, tuple[Any, Any
     name = raw.get("function")
     if name is not None:
         loaded = load.other(loaded, name)
-    return loaded, _arguments(raw, loaded.kind, parts)
+    return loaded, arguments(raw, loaded.kind, parts)
 
 
-def arguments(body: Any, kind: str, parts: bool) -> tuple[Any, Any, Any]:
+def arguments(raw: dict[str, Any], kind: str, parts: bool) -> tuple[Any, Any, Any]:
     """The three arguments, the context first."""
-    return _arguments(codec.decode(body), kind, parts)
-
-
-def _arguments(raw: dict[str, Any], kind: str, parts: bool) -> tuple[Any, Any, Any]:
     context = PluginContext.wrap(raw.get("context") or {})
     sample = ChatCompletionSample.wrap(raw.get("sample") or {})
     if parts:

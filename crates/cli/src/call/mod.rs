@@ -16,14 +16,13 @@ use paddock_runtime::{Call, CallClock, LogSink, Plugin, PluginSpec, environment}
 use paddock_types::job::ContentFormat;
 use paddock_types::log::LogLine;
 use paddock_types::plugin::{PluginKind, RuntimeOverrides};
-use paddock_types::retry::{Next, Tries};
 use paddock_types::{CallId, Fault, FaultKind, Outcome, SubKind, Verdict, job_file};
 
 use self::request::Request;
 use crate::failure::{Done, Failure, INTERRUPTED};
 use crate::output::{Out, harmless};
-use crate::places::{CacheDir, absolute};
-use crate::{grade, logs, reader};
+use crate::places::{self, CacheDir};
+use crate::{attempts, logs, reader};
 
 const EXAMPLES: &str = "\
 A request is an object with \"sample\", and \"trajectories\" or \"trajectory\" for a grader; \"context\" may be \
@@ -164,11 +163,7 @@ fn not_created(fault: &Fault) -> Verdict {
 }
 
 async fn start(args: &Args, lines: &Lines) -> Result<Plugin, Failure> {
-    let project = absolute(&args.project);
-    if !project.is_dir() {
-        let told = format!("there is no project folder \"{}\"", project.display());
-        return Err(Failure::usage(told));
-    }
+    let project = places::project(&args.project)?;
     let made = environment::prepare(&project, &args.cache.path(), |_| {}).await?;
     let name = args.function.rsplit(':').next().unwrap_or(&args.function);
     let spec = PluginSpec {
@@ -225,7 +220,7 @@ async fn all(
     Ok(())
 }
 
-/// One call with its retries. What isn't its own fault is always tried again.
+/// One call with its retries.
 async fn one(
     args: &Args,
     plugin: &Plugin,
@@ -234,35 +229,31 @@ async fn one(
     lines: &Lines,
 ) -> Ended {
     let id = CallId::new();
-    let mut tries = Tries::default();
-    let mut attempt = 1;
-    loop {
-        let rollout = plugin.kind() == PluginKind::Rollout;
-        let verdict = plugin
-            .call(Call {
-                id,
-                attempt,
-                body: request.body(attempt, other, args.model.as_deref()).into(),
-                trajectories: if rollout { 0 } else { request.trajectories() },
-                clock: CallClock::default(),
-            })
-            .await;
-        let logs = lines
-            .lock()
-            .unwrap_or_else(|e| e.into_inner())
-            .remove(&(id.to_u64(), attempt))
-            .unwrap_or_default();
-        match tries.after(&verdict, args.retries, grade::jitter(id, attempt)) {
-            Next::Again(wait) => tokio::time::sleep(wait).await,
-            Next::Done | Next::Fail | Next::Drop => {
-                return Ended {
-                    call: id,
-                    attempt,
-                    verdict,
-                    logs,
-                };
-            }
-        }
-        attempt += 1;
+    let trajectories = match plugin.kind() {
+        PluginKind::Rollout => 0,
+        _ => request.trajectories(),
+    };
+    // Of the last attempt: what earlier ones printed goes with them.
+    let mut logs = Vec::new();
+    let make = async |attempt| {
+        let body = request.body(attempt, other, args.model.as_deref()).into();
+        let call = Call {
+            id,
+            attempt,
+            body,
+            trajectories,
+            clock: CallClock::default(),
+        };
+        let verdict = plugin.call(call).await;
+        let mut lines = lines.lock().unwrap_or_else(|e| e.into_inner());
+        logs = lines.remove(&(id.to_u64(), attempt)).unwrap_or_default();
+        verdict
+    };
+    let (attempt, verdict) = attempts::until_decided(id, args.retries, make).await;
+    Ended {
+        call: id,
+        attempt,
+        verdict,
+        logs,
     }
 }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use paddock_runtime::{Call, CallClock, Plugin};
 use paddock_types::plugin::PluginKind;
-use paddock_types::retry::{Next, Tries};
 use paddock_types::{CallId, JobId, Outcome, Verdict};
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
 use super::recorded::Recorded;
+use crate::attempts;
 
 /// A grader that is up, with its reward's weight.
 pub(super) struct Grader {
@@ -89,33 +89,28 @@ impl Grading {
 
     async fn call(&self, grader: &Grader, recorded: &Recorded, which: &[usize]) -> Called {
         let id = CallId::new();
-        let mut called = Called::default();
-        let mut tries = Tries::default();
-        loop {
-            called.attempts += 1;
-            let body = self.body(recorded, which, called.attempts);
+        let mut faults = BTreeMap::new();
+        let make = async |attempt| {
             let call = Call {
                 id,
-                attempt: called.attempts,
-                body: body.into(),
+                attempt,
+                body: self.body(recorded, which, attempt).into(),
                 trajectories: which.len(),
                 clock: CallClock::default(),
             };
-            let verdict = {
-                // The semaphore is never closed; without a place the call would only be early.
-                let _place = self.places.acquire().await;
-                grader.plugin.call(call).await
-            };
+            // The semaphore is never closed; without a place the call would only be early.
+            let _place = self.places.acquire().await;
+            let verdict = grader.plugin.call(call).await;
             if let Some(kind) = verdict.sub_kind {
-                *called.faults.entry(kind.as_str().to_owned()).or_default() += 1;
+                *faults.entry(kind.as_str().to_owned()).or_default() += 1;
             }
-            match tries.after(&verdict, self.retries, jitter(id, called.attempts)) {
-                Next::Again(wait) => tokio::time::sleep(wait).await,
-                Next::Done | Next::Fail | Next::Drop => {
-                    called.verdict = Some(verdict);
-                    return called;
-                }
-            }
+            verdict
+        };
+        let (attempts, verdict) = attempts::until_decided(id, self.retries, make).await;
+        Called {
+            attempts,
+            faults,
+            verdict,
         }
     }
 
@@ -145,17 +140,12 @@ impl Grading {
     }
 }
 
-/// Spreads the waits between tries: from the call's own number, so that nothing random is needed.
-pub(crate) fn jitter(id: CallId, attempt: u32) -> f64 {
-    let mixed = (id.to_u64() ^ u64::from(attempt)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 11) as f64 / (1u64 << 53) as f64
-}
-
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Called {
     attempts: u32,
     faults: BTreeMap<String, u64>,
-    verdict: Option<Verdict>,
+    /// Of the last attempt.
+    verdict: Verdict,
 }
 
 impl Graded {
@@ -164,9 +154,7 @@ impl Graded {
         for (kind, count) in called.faults {
             *self.faults.entry(kind).or_default() += count;
         }
-        let Some(verdict) = called.verdict else {
-            return;
-        };
+        let verdict = called.verdict;
         let name = grader.plugin.name();
         for (position, &i) in which.iter().enumerate() {
             let grade = &mut self.grades[i];

@@ -20,13 +20,12 @@ use paddock_types::plugin::{PluginKind, RuntimeOverrides};
 use paddock_types::{Fault, FaultKind, JobId, Location, Verdict, job_file};
 use tokio::sync::Semaphore;
 
-pub(crate) use self::calls::jitter;
 use self::calls::{Graded, Grader, Grading};
 use self::recorded::{Recorded, Recording};
 use self::report::{Fields, Report};
 use crate::failure::{Done, Failure, INTERRUPTED};
 use crate::output::{Out, harmless};
-use crate::places::{CacheDir, absolute};
+use crate::places::{self, CacheDir};
 use crate::{logs, reader};
 
 const EXAMPLES: &str = "\
@@ -102,7 +101,7 @@ pub(crate) fn run(args: Args) -> Done {
 
 async fn grade(args: &Args) -> Done {
     let recording = recorded::open(&args.recorded)?;
-    let project = absolute(&args.project);
+    let project = places::project(&args.project)?;
     let bar = Bar::new(args, &recording);
     let begun = Instant::now();
     let graders = start(args, &project, &bar).await?;
@@ -140,12 +139,6 @@ fn default_concurrency() -> u32 {
 
 /// The environment, the check of the functions, the plugins.
 async fn start(args: &Args, project: &Path, bar: &Bar) -> Result<Vec<Grader>, Failure> {
-    if !project.is_dir() {
-        return Err(Failure::usage(format!(
-            "there is no project folder \"{}\"",
-            project.display()
-        )));
-    }
     let cache = args.cache.path();
     bar.says("environment");
     let made = environment::prepare(project, &cache, |line| bar.says(line)).await?;

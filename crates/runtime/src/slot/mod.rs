@@ -58,7 +58,7 @@ pub(crate) enum Command {
 #[derive(Debug)]
 pub(crate) enum Event {
     /// It takes calls; with its process id on the host.
-    Ready(u64, i32),
+    Ready(u64, Option<i32>),
     /// It takes no more calls.
     Leaving(u64),
     /// It is gone. With a reason if it never took calls.
@@ -192,7 +192,7 @@ impl Slot {
             Ok(()) => {
                 // Listed before it is told: whoever calls now finds it.
                 self.take_calls();
-                let pid = self.host_pid.map_or(0, |pid| pid.as_raw_nonzero().get());
+                let pid = self.host_pid.map(|pid| pid.as_raw_nonzero().get());
                 self.tell(Event::Ready(self.id, pid));
                 self.serve().await;
                 None
