@@ -145,6 +145,7 @@ impl Starter<'_> {
             limits: plugin.runtime,
             content_format: self.prepared.config.content_format,
             environment: self.environment.clone(),
+            fence: self.prepared.options.fence.clone(),
             kind,
         };
         let started = Plugin::start(spec, self.sink.clone()).await?;

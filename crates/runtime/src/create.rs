@@ -54,6 +54,13 @@ pub(crate) fn fault(
     with_lines(fault, last_lines)
 }
 
+/// The fault of a fence that can't be put up, or a reaper that can't be started.
+pub(crate) fn no_fence(message: &str) -> Fault {
+    let mut fault = Fault::internal(format!("the plugin's fence could not be put up: {message}"));
+    fault.advice = "run \"paddock doctor\" to see what this host gives; --no-fence runs plugins without it, with your own rights and files".to_owned();
+    fault
+}
+
 /// The fault of slots that don't come up.
 pub(crate) fn slot_fault(problem: &str, plugin: &str, last_lines: Vec<String>) -> Fault {
     let fault = Fault::call_plugin(

@@ -7,15 +7,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use paddock_types::{Fault, SubKind, Verdict};
-use rustix::process::{Pid, Signal, kill_process};
+use paddock_types::{Fault, FaultKind, SubKind, Verdict};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::cpu::CpuWatch;
 use crate::create;
+use crate::fence::{self, Fence};
 use crate::forkserver::{Forkserver, ForkserverError, Loaded, Mode, Program};
-use crate::judge::failure;
+use crate::judge::{failure, uncharged};
 use crate::logs::{LogSink, Output};
 use crate::reaper::{ReaperHandle, ReaperProcess};
 use crate::scaling::{Instances, View, grow};
@@ -43,6 +43,7 @@ const STACK_WAIT: Duration = Duration::from_millis(500);
 pub(crate) struct Recipe {
     pub(crate) plugin: Arc<str>,
     pub(crate) program: Program,
+    pub(crate) fence: Fence,
     pub(crate) content_format: &'static str,
     pub(crate) sink: LogSink,
 }
@@ -60,9 +61,10 @@ impl Host {
         recipe: &Recipe,
         options: &crate::options::RuntimeOptions,
     ) -> Result<(Self, Loaded), Fault> {
-        let (process, reaper) = ReaperProcess::start(&options.reaper).map_err(|error| {
-            Fault::internal(format!("the reaper could not be started: {error}"))
-        })?;
+        let plan = recipe.fence.plan(&recipe.program);
+        let started = ReaperProcess::start(&options.reaper, plan).await;
+        let (process, reaper, parts) = started.map_err(|message| create::no_fence(&message))?;
+        fence::tell_missing(&parts);
         match Self::load(recipe, options, &reaper).await {
             Ok((forkserver, loaded)) => {
                 let host = Self {
@@ -104,7 +106,7 @@ impl Host {
             Ok(loaded) => Ok((forkserver, loaded)),
             Err(error) => {
                 if matches!(error, ForkserverError::Slow { .. }) {
-                    ask_where(&forkserver).await;
+                    ask_where(reaper, &forkserver).await;
                 }
                 reaper.kill(forkserver.pid());
                 Err(fault(&error, forkserver.last_lines()))
@@ -114,11 +116,9 @@ impl Host {
 }
 
 /// Has an import that doesn't end say where it is: `faulthandler` writes to its standard error.
-async fn ask_where(forkserver: &Forkserver) {
-    if let Some(pid) = Pid::from_raw(forkserver.pid()) {
-        // It may have ended meanwhile: then its end is the evidence.
-        let _ = kill_process(pid, Signal::USR2);
-    }
+async fn ask_where(reaper: &ReaperHandle, forkserver: &Forkserver) {
+    // It may have ended meanwhile: then its end is the evidence.
+    reaper.ask_stack(forkserver.pid());
     let until = Instant::now() + STACK_WAIT;
     let is_told = |lines: Vec<String>| lines.iter().any(|l| l.contains("most recent call first"));
     while !is_told(forkserver.last_lines()) && Instant::now() < until {
@@ -400,7 +400,10 @@ impl Keeper {
                 host.forkserver = forkserver;
             }
             None => {
-                self.host = None;
+                if let Some(host) = self.host.take() {
+                    // Its folder goes with it: only then it may be made again.
+                    host.process.end(&host.reaper, REAPER_WAIT).await;
+                }
                 // A reaper that was killed has not removed the folder that plugins write to, or
                 // has, if it ended in order: either way it is there again.
                 let scratch = self.recipe.program.scratch.clone();
@@ -486,6 +489,9 @@ async fn remove(folder: PathBuf) {
 }
 
 fn create_verdict(fault: &Fault) -> Verdict {
+    if fault.kind == FaultKind::Internal {
+        return uncharged(&fault.message);
+    }
     let mut verdict = failure(SubKind::Create, fault.message.clone());
     verdict.evidence = fault.evidence.clone();
     if let Some(Value::String(traceback)) = fault.evidence.get("traceback") {

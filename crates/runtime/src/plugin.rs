@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::call::Call;
 use crate::create;
 use crate::environment::Environment;
+use crate::fence::Fence;
 use crate::forkserver::{Loaded, Mode, Program};
 use crate::judge::uncharged;
 use crate::keeper::{Close, Host, Keeper, Recipe};
@@ -43,6 +44,8 @@ pub struct PluginSpec {
     pub content_format: ContentFormat,
     /// Its interpreter and SDK.
     pub environment: Environment,
+    /// What stands between it and the machine.
+    pub fence: Fence,
     /// The kind that the job uses it as; `None` takes what it is.
     pub kind: Option<PluginKind>,
 }
@@ -87,6 +90,7 @@ impl Plugin {
         let recipe = Recipe {
             plugin: spec.name.as_str().into(),
             program: program(&spec, &project, &scratch),
+            fence: spec.fence.clone(),
             content_format: match spec.content_format {
                 ContentFormat::AsIs => "as_is",
                 ContentFormat::Parts => "parts",

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use paddock_jail::channel::Inbox;
+use paddock_jail::fence::{Part, Plan};
 use paddock_jail::message::{Exit, Report, Request};
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
@@ -18,6 +19,9 @@ use crate::options::Reaper;
 
 /// Exits kept for whoever asks late.
 const UNCLAIMED: usize = 256;
+
+/// How long the fence may take to stand.
+const FENCE_WAIT: Duration = Duration::from_secs(20);
 
 /// A request and the descriptors that go along.
 type Outgoing = (Request, Vec<OwnedFd>);
@@ -34,6 +38,7 @@ struct State {
     waiting: HashMap<i32, oneshot::Sender<Exit>>,
     unclaimed: VecDeque<(i32, Exit)>,
     starting: VecDeque<oneshot::Sender<Result<i32, String>>>,
+    fence: Option<oneshot::Sender<Result<Vec<Part>, String>>>,
     lost: bool,
 }
 
@@ -44,8 +49,31 @@ pub(crate) struct ReaperProcess {
 }
 
 impl ReaperProcess {
-    /// Starts a reaper.
-    pub(crate) fn start(program: &Reaper) -> io::Result<(Self, ReaperHandle)> {
+    /// Starts a reaper behind a fence; tells what stands of it.
+    pub(crate) async fn start(
+        program: &Reaper,
+        plan: Option<Plan>,
+    ) -> Result<(Self, ReaperHandle, Vec<Part>), String> {
+        let started = Self::spawn(program).map_err(|error| error.to_string())?;
+        let (process, handle) = started;
+        let (reply, answer) = oneshot::channel();
+        handle.lock().fence = Some(reply);
+        handle.ask(Request::Fence { plan }, Vec::new());
+        let outcome = match tokio::time::timeout(FENCE_WAIT, answer).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Err("it ended at once".to_owned()),
+            Err(_) => Err(format!("no word after {} s", FENCE_WAIT.as_secs())),
+        };
+        match outcome {
+            Ok(parts) => Ok((process, handle, parts)),
+            Err(message) => {
+                process.end(&handle, Duration::ZERO).await;
+                Err(message)
+            }
+        }
+    }
+
+    fn spawn(program: &Reaper) -> io::Result<(Self, ReaperHandle)> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let child = Command::new(&program.program)
@@ -110,6 +138,11 @@ impl ReaperHandle {
         receiver
     }
 
+    /// Has a process write the stacks of its threads.
+    pub(crate) fn ask_stack(&self, pid: i32) {
+        self.ask(Request::Stack { pid }, Vec::new());
+    }
+
     /// Ends a process with all it started.
     pub(crate) fn kill(&self, pid: i32) {
         self.ask(Request::Kill { pid }, Vec::new());
@@ -146,6 +179,8 @@ async fn read(socket: Arc<UnixStream>, state: Arc<Mutex<State>>) {
     while let Ok(Some(report)) = messages::receive(&socket, &mut inbox).await {
         let mut state = state.lock().unwrap_or_else(|e| e.into_inner());
         match report {
+            Report::Fenced { parts } => answer_fence(&mut state, Ok(parts)),
+            Report::FenceFailed { message } => answer_fence(&mut state, Err(message)),
             Report::Started { pid } => answer_start(&mut state, Ok(pid)),
             Report::StartFailed { message } => answer_start(&mut state, Err(message)),
             Report::Exit { pid, exit } => match state.waiting.remove(&pid) {
@@ -167,6 +202,14 @@ async fn read(socket: Arc<UnixStream>, state: Arc<Mutex<State>>) {
     state.lost = true;
     state.waiting.clear();
     state.starting.clear();
+    state.fence = None;
+}
+
+fn answer_fence(state: &mut State, outcome: Result<Vec<Part>, String>) {
+    if let Some(waiting) = state.fence.take() {
+        // The one who asked may have given up.
+        let _ = waiting.send(outcome);
+    }
 }
 
 fn answer_start(state: &mut State, outcome: Result<i32, String>) {

@@ -20,6 +20,7 @@ use paddock_types::{CallId, Fault, FaultKind, Outcome, SubKind, Verdict, job_fil
 
 use self::request::Request;
 use crate::failure::{Done, Failure, INTERRUPTED};
+use crate::fence::FenceArgs;
 use crate::output::{Out, harmless};
 use crate::places::{self, CacheDir};
 use crate::{attempts, logs, reader};
@@ -70,6 +71,8 @@ pub(crate) struct Args {
     /// Print one JSON object a line and a call
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    fence: FenceArgs,
     #[command(flatten)]
     cache: CacheDir,
 }
@@ -177,6 +180,7 @@ async fn start(args: &Args, lines: &Lines) -> Result<Plugin, Failure> {
         },
         content_format: ContentFormat::default(),
         environment: made,
+        fence: args.fence.fence(),
         kind: None,
     };
     Ok(Plugin::start(spec, sink(lines.clone())).await?)
