@@ -7,6 +7,8 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 
 from paddock import SingleGraderResult, single_grader
 
@@ -173,6 +175,66 @@ def try_abstract_socket(extra):
         except OSError as error:
             print(error)
             return False
+
+
+def try_connect(extra):
+    """Bytes to a port of loopback, and an answer."""
+    try:
+        with socket.create_connection(("127.0.0.1", extra["port"]), timeout=5) as peer:
+            peer.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            return b"page" in _all(peer)
+    except OSError as error:
+        print(error)
+        return False
+
+
+def try_fetch(extra):
+    """A page, with no proxy between."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    return _page(opener, extra["port"])
+
+
+def try_fetch_by_proxy(extra):
+    """A page, by the proxy that the environment names."""
+    os.environ.pop("NO_PROXY", None)
+    os.environ.pop("no_proxy", None)
+    return _page(urllib.request.build_opener(), extra["port"])
+
+
+def try_tunnel(extra):
+    """Bytes through a tunnel of the proxy."""
+    host, _, port = os.environ["HTTPS_PROXY"].removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=5) as peer:
+        peer.sendall(b"CONNECT 127.0.0.1:%d HTTP/1.1\r\n\r\n" % extra["port"])
+        told = peer.recv(1000)
+        print(told)
+        if not told.startswith(b"HTTP/1.1 200"):
+            return False
+        peer.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        return b"page" in _all(peer)
+
+
+def try_interfaces(extra):
+    """Any interface but loopback."""
+    return [name for _, name in socket.if_nameindex() if name != "lo"]
+
+
+def _all(peer):
+    told = b""
+    while more := peer.recv(1000):
+        told += more
+    return told
+
+
+def _page(opener, port):
+    try:
+        with opener.open(f"http://127.0.0.1:{port}/", timeout=5) as page:
+            return page.read() == b"page"
+    except urllib.error.HTTPError as error:
+        print(error, error.read())
+    except OSError as error:
+        print(error)
+    return False
 
 
 def try_fill(extra):

@@ -2,6 +2,7 @@
 //! and, if that is root, as an ordinary user too.
 
 mod attempts;
+mod network;
 mod prisoner;
 
 use prisoner::{Prisoner, users};
@@ -74,4 +75,14 @@ fn honest_plugins_do_what_they_need() {
 #[test]
 fn nothing_is_left_behind() {
     each(attempts::leftovers);
+}
+
+#[test]
+fn without_a_network_only_the_doors_are_reached() {
+    each(network::none);
+}
+
+#[test]
+fn through_the_egress_proxy_only_what_is_allowed_is_reached_and_counted() {
+    each(network::proxy);
 }

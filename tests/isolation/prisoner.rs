@@ -54,9 +54,13 @@ impl Prisoner {
         fs::write(project.join(".paddock/paddock.db"), "secret").expect("written");
         fs::create_dir(prisoner.at("other")).expect("made");
         fs::write(prisoner.at("other/plugin.py"), "secret").expect("written");
-        // Copied to where everybody may run it.
-        let program = prisoner.at("host");
-        fs::copy(env!("CARGO_BIN_EXE_paddock-reaper-test"), program).expect("copied");
+        // Copied to where everybody may run it; by another process, since what this one starts meanwhile
+        // would inherit a descriptor that writes to it, and a program that is written to can't be run.
+        let copied = Command::new("cp")
+            .arg(env!("CARGO_BIN_EXE_paddock-reaper-test"))
+            .arg(prisoner.at("host"))
+            .status();
+        assert!(copied.expect("it starts").success());
         prisoner.give(prisoner.folder.path());
         prisoner
     }
@@ -91,6 +95,11 @@ impl Prisoner {
 
     /// Makes a call.
     pub(crate) fn attempt(&self, extra: &Value) -> Value {
+        self.attempt_with(extra, &json!({"mode": "full"}), &[])
+    }
+
+    /// Makes a call of a plugin with this network and these doors.
+    pub(crate) fn attempt_with(&self, extra: &Value, network: &Value, doors: &[u16]) -> Value {
         let message = json!({"role": "user", "content": "?"});
         let trajectory =
             json!({"messages": [message], "finish_reason": "stop", "usage": {}, "extra": {}});
@@ -104,6 +113,8 @@ impl Prisoner {
             "function": "intruder:attempt",
             "cache": self.at("cache"),
             "space": SPACE,
+            "network": network,
+            "doors": doors,
             "bodies": [body],
         });
         let mut command = Command::new(self.at("host"));

@@ -53,7 +53,7 @@ pub enum Request {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "report", rename_all = "snake_case")]
 pub enum Report {
-    /// The fence is up, as far as the host gives it.
+    /// The fence is up, as far as the host gives it. With the listening sockets of its own network.
     Fenced {
         /// Every part; none if none was asked for.
         parts: Vec<Part>,

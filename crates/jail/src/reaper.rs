@@ -92,6 +92,7 @@ enum Begun {
 /// Goes behind the fence, and tells what stands.
 fn fenced(plan: Option<Plan>) -> io::Result<Begun> {
     let mut parts = Vec::new();
+    let mut listeners = Vec::new();
     let mut bounds = None;
     if let Some(plan) = plan {
         let let_go = || {
@@ -106,8 +107,10 @@ fn fenced(plan: Option<Plan>) -> io::Result<Begun> {
         };
         bounds = Some(Bounds::new(&plan, &standing)?);
         parts = standing.parts;
+        listeners = standing.listeners;
     }
-    send(io::stdin(), &Report::Fenced { parts }, &[])?;
+    let along: Vec<_> = listeners.iter().map(AsFd::as_fd).collect();
+    send(io::stdin(), &Report::Fenced { parts }, &along)?;
     Ok(Begun::Inside(bounds))
 }
 

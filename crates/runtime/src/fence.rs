@@ -6,11 +6,15 @@ use std::time::Duration;
 pub use paddock_jail::fence::Part;
 use paddock_jail::fence::Plan;
 
+use paddock_types::job::Network;
+
 use crate::create;
 use crate::forkserver::Program;
 use crate::options::Reaper;
 use crate::reaper::ReaperProcess;
 
+/// The usual port of HTTP proxies.
+const EGRESS_PORT: u16 = 3128;
 /// How long a fence that was only tried may take to come down.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Of the environment, what names folders that a program reads.
@@ -29,6 +33,10 @@ pub struct Fence {
     pub hidden: Vec<PathBuf>,
     /// Folders that are shared with the host, writable.
     pub shared: Vec<PathBuf>,
+    /// What of the network a plugin reaches.
+    pub network: Network,
+    /// Ports of this host's loopback that a plugin reaches whatever its network is: the model proxy's.
+    pub doors: Vec<u16>,
 }
 
 impl Default for Fence {
@@ -38,6 +46,8 @@ impl Default for Fence {
             space: 1 << 30,
             hidden: Vec::new(),
             shared: Vec::new(),
+            network: Network::default(),
+            doors: Vec::new(),
         }
     }
 }
@@ -65,9 +75,53 @@ impl Fence {
                 .chain(self.hidden.iter().map(absolute))
                 .collect(),
             scratch: program.scratch.clone(),
+            network: self.ports(),
             space: self.space,
         })
     }
+}
+
+impl Fence {
+    /// The ports that are listened on behind the fence: the doors, then the egress proxy.
+    fn ports(&self) -> Option<Vec<u16>> {
+        let mut ports = self.doors.clone();
+        match self.network {
+            Network::Full => return None,
+            Network::None => {}
+            Network::Proxy { .. } => ports.push(self.egress_port()),
+        }
+        Some(ports)
+    }
+
+    /// Where the egress proxy is found behind the fence. All ports there are free but the doors.
+    fn egress_port(&self) -> u16 {
+        let mut ports = EGRESS_PORT..;
+        let free = ports.find(|port| !self.doors.contains(port));
+        free.unwrap_or(EGRESS_PORT)
+    }
+
+    /// The variables that name the egress proxy to HTTP clients.
+    pub(crate) fn variables(&self) -> Vec<(String, String)> {
+        if !self.on || !matches!(self.network, Network::Proxy { .. }) {
+            return Vec::new();
+        }
+        let url = format!("http://127.0.0.1:{}", self.egress_port());
+        let proxies = ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"];
+        let proxies = proxies.map(|name| (name.to_owned(), url.clone()));
+        let around = ["NO_PROXY", "no_proxy"];
+        let around = around.map(|name| (name.to_owned(), "127.0.0.1,localhost".to_owned()));
+        proxies.into_iter().chain(around).collect()
+    }
+}
+
+/// The port of an address on this host's loopback.
+pub fn loopback_port(url: &str) -> Option<u16> {
+    let rest = url.strip_prefix("http://")?;
+    let place = rest.split(['/', '?']).next()?;
+    let (host, port) = place.rsplit_once(':').unwrap_or((place, "80"));
+    matches!(host, "127.0.0.1" | "localhost")
+        .then(|| port.parse().ok())
+        .flatten()
 }
 
 /// Tells what this host doesn't give, where someone reads it.
@@ -94,6 +148,7 @@ pub async fn try_fence() -> Result<Vec<Part>, String> {
                 project,
                 hidden: Vec::new(),
                 scratch,
+                network: None,
                 space: 1 << 20,
             };
             tried(plan).await
@@ -105,7 +160,34 @@ pub async fn try_fence() -> Result<Vec<Part>, String> {
 }
 
 async fn tried(plan: Plan) -> Result<Vec<Part>, String> {
-    let (process, handle, parts) = ReaperProcess::start(&Reaper::default(), Some(plan)).await?;
+    let (process, handle, standing) = ReaperProcess::start(&Reaper::default(), Some(plan)).await?;
     process.end(&handle, PATIENCE).await;
-    Ok(parts)
+    Ok(standing.parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_door_is_a_port_of_loopback() {
+        assert_eq!(loopback_port("http://127.0.0.1:8123/v1"), Some(8123));
+        assert_eq!(loopback_port("http://localhost/v1"), Some(80));
+        assert_eq!(loopback_port("http://10.0.0.1:80/v1"), None);
+        assert_eq!(loopback_port("https://127.0.0.1:80/v1"), None);
+    }
+
+    #[test]
+    fn the_egress_proxy_is_named_to_http_clients_where_there_is_one() {
+        let proxied = Fence {
+            network: Network::Proxy { allow: Vec::new() },
+            doors: vec![EGRESS_PORT],
+            ..Fence::default()
+        };
+        assert_eq!(proxied.ports(), Some(vec![EGRESS_PORT, EGRESS_PORT + 1]));
+        let variables = proxied.variables();
+        assert!(variables.contains(&("HTTPS_PROXY".into(), "http://127.0.0.1:3129".into())));
+        assert!(Fence::default().variables().is_empty());
+        assert_eq!(Fence::default().ports(), None);
+    }
 }

@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::cpu::CpuWatch;
 use crate::create;
+use crate::doors::{Doors, Egress};
 use crate::fence::{self, Fence};
 use crate::forkserver::{Forkserver, ForkserverError, Loaded, Mode, Program};
 use crate::judge::{failure, uncharged};
@@ -44,6 +45,7 @@ pub(crate) struct Recipe {
     pub(crate) plugin: Arc<str>,
     pub(crate) program: Program,
     pub(crate) fence: Fence,
+    pub(crate) egress: Arc<Egress>,
     pub(crate) content_format: &'static str,
     pub(crate) sink: LogSink,
 }
@@ -53,6 +55,8 @@ pub(crate) struct Host {
     process: ReaperProcess,
     reaper: ReaperHandle,
     forkserver: Forkserver,
+    /// Open as long as the fence stands.
+    _doors: Doors,
 }
 
 impl Host {
@@ -63,14 +67,17 @@ impl Host {
     ) -> Result<(Self, Loaded), Fault> {
         let plan = recipe.fence.plan(&recipe.program);
         let started = ReaperProcess::start(&options.reaper, plan).await;
-        let (process, reaper, parts) = started.map_err(|message| create::no_fence(&message))?;
-        fence::tell_missing(&parts);
+        let (process, reaper, standing) = started.map_err(|message| create::no_fence(&message))?;
+        fence::tell_missing(&standing.parts);
+        let doors = Doors::open(&recipe.fence, standing.listeners, &recipe.egress)
+            .map_err(|error| create::no_fence(&error.to_string()))?;
         match Self::load(recipe, options, &reaper).await {
             Ok((forkserver, loaded)) => {
                 let host = Self {
                     process,
                     reaper,
                     forkserver,
+                    _doors: doors,
                 };
                 Ok((host, loaded))
             }

@@ -17,6 +17,13 @@ use tokio::sync::{mpsc, oneshot};
 use crate::messages;
 use crate::options::Reaper;
 
+/// What stands of a fence, and the sockets that listen behind it.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    pub(crate) parts: Vec<Part>,
+    pub(crate) listeners: Vec<OwnedFd>,
+}
+
 /// Exits kept for whoever asks late.
 const UNCLAIMED: usize = 256;
 
@@ -38,7 +45,7 @@ struct State {
     waiting: HashMap<i32, oneshot::Sender<Exit>>,
     unclaimed: VecDeque<(i32, Exit)>,
     starting: VecDeque<oneshot::Sender<Result<i32, String>>>,
-    fence: Option<oneshot::Sender<Result<Vec<Part>, String>>>,
+    fence: Option<oneshot::Sender<Result<Standing, String>>>,
     lost: bool,
 }
 
@@ -53,7 +60,7 @@ impl ReaperProcess {
     pub(crate) async fn start(
         program: &Reaper,
         plan: Option<Plan>,
-    ) -> Result<(Self, ReaperHandle, Vec<Part>), String> {
+    ) -> Result<(Self, ReaperHandle, Standing), String> {
         let started = Self::spawn(program).map_err(|error| error.to_string())?;
         let (process, handle) = started;
         let (reply, answer) = oneshot::channel();
@@ -65,7 +72,7 @@ impl ReaperProcess {
             Err(_) => Err(format!("no word after {} s", FENCE_WAIT.as_secs())),
         };
         match outcome {
-            Ok(parts) => Ok((process, handle, parts)),
+            Ok(standing) => Ok((process, handle, standing)),
             Err(message) => {
                 process.end(&handle, Duration::ZERO).await;
                 Err(message)
@@ -179,7 +186,10 @@ async fn read(socket: Arc<UnixStream>, state: Arc<Mutex<State>>) {
     while let Ok(Some(report)) = messages::receive(&socket, &mut inbox).await {
         let mut state = state.lock().unwrap_or_else(|e| e.into_inner());
         match report {
-            Report::Fenced { parts } => answer_fence(&mut state, Ok(parts)),
+            Report::Fenced { parts } => {
+                let listeners = inbox.take_all_fds();
+                answer_fence(&mut state, Ok(Standing { parts, listeners }));
+            }
             Report::FenceFailed { message } => answer_fence(&mut state, Err(message)),
             Report::Started { pid } => answer_start(&mut state, Ok(pid)),
             Report::StartFailed { message } => answer_start(&mut state, Err(message)),
@@ -205,7 +215,7 @@ async fn read(socket: Arc<UnixStream>, state: Arc<Mutex<State>>) {
     state.fence = None;
 }
 
-fn answer_fence(state: &mut State, outcome: Result<Vec<Part>, String>) {
+fn answer_fence(state: &mut State, outcome: Result<Standing, String>) {
     if let Some(waiting) = state.fence.take() {
         // The one who asked may have given up.
         let _ = waiting.send(outcome);

@@ -20,7 +20,7 @@ use paddock_types::{CallId, Fault, FaultKind, Outcome, SubKind, Verdict, job_fil
 
 use self::request::Request;
 use crate::failure::{Done, Failure, INTERRUPTED};
-use crate::fence::FenceArgs;
+use crate::fence::{FenceArgs, NetworkArgs};
 use crate::output::{Out, harmless};
 use crate::places::{self, CacheDir};
 use crate::{attempts, logs, reader};
@@ -71,6 +71,8 @@ pub(crate) struct Args {
     /// Print one JSON object a line and a call
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    network: NetworkArgs,
     #[command(flatten)]
     fence: FenceArgs,
     #[command(flatten)]
@@ -180,7 +182,7 @@ async fn start(args: &Args, lines: &Lines) -> Result<Plugin, Failure> {
         },
         content_format: ContentFormat::default(),
         environment: made,
-        fence: args.fence.fence(),
+        fence: args.network.of(args.fence.fence(), args.model.as_deref()),
         kind: None,
     };
     Ok(Plugin::start(spec, sink(lines.clone())).await?)

@@ -10,10 +10,13 @@ mod etc;
 mod landlock;
 mod mounts;
 mod namespaces;
+mod network;
 mod plan;
 mod root;
 mod seccomp;
 mod view;
+
+use std::os::fd::OwnedFd;
 
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +47,8 @@ impl Part {
 pub struct Standing {
     /// Every part.
     pub parts: Vec<Part>,
+    /// Where a network of its own is listened on, in the order of the ports asked for.
+    pub listeners: Vec<OwnedFd>,
     /// True if the root is private: what isn't in it can't be named at all.
     pub(crate) private_root: bool,
 }

@@ -21,7 +21,7 @@ use rustix::process::{
 };
 use rustix::thread::{UnshareFlags, set_no_new_privs, set_thread_groups, unshare_unsafe};
 
-use super::{Part, Plan, Standing, bounds, landlock, root};
+use super::{Part, Plan, Standing, bounds, landlock, network, root};
 
 /// What is left of a process that has entered.
 #[derive(Debug)]
@@ -36,6 +36,11 @@ pub enum Side {
 pub fn enter(plan: &Plan, let_go: impl FnOnce()) -> io::Result<Side> {
     let given = probe()?;
     if let Some(refused) = given.refused {
+        if plan.network.is_some() {
+            return Err(io::Error::other(format!(
+                "a network of its own can't be had: {refused}"
+            )));
+        }
         return Ok(Side::Inside(without_namespaces(&refused)));
     }
     leave(given.as_user)?;
@@ -66,6 +71,11 @@ pub fn enter(plan: &Plan, let_go: impl FnOnce()) -> io::Result<Side> {
 /// Puts up what only the first process can.
 fn inside(plan: &Plan) -> io::Result<Standing> {
     unshare(UnshareFlags::NEWNS | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS)?;
+    let listeners = match &plan.network {
+        Some(ports) => network::make(ports)
+            .map_err(|error| io::Error::new(error.kind(), format!("its own network: {error}")))?,
+        None => Vec::new(),
+    };
     let copied = root::make(plan)?;
     let mut parts = vec![
         Part::new("own files", None),
@@ -76,6 +86,7 @@ fn inside(plan: &Plan) -> io::Result<Standing> {
     Ok(Standing {
         parts,
         private_root: true,
+        listeners,
     })
 }
 
@@ -92,6 +103,7 @@ fn without_namespaces(refused: &str) -> Standing {
     Standing {
         parts,
         private_root: false,
+        listeners: Vec::new(),
     }
 }
 
@@ -221,7 +233,7 @@ fn leave(as_user: bool) -> io::Result<()> {
     unshare(UnshareFlags::NEWPID)
 }
 
-fn unshare(flags: UnshareFlags) -> io::Result<()> {
+pub(super) fn unshare(flags: UnshareFlags) -> io::Result<()> {
     // SAFETY: of what these flags part, only the table of descriptors could break an invariant of Rust's,
     // and no flag here names it.
     Ok(unsafe { unshare_unsafe(flags) }?)

@@ -20,6 +20,9 @@ pub struct Plan {
     /// The plugin's home and temporary folder, on the host's disk where there is no private root.
     /// Removed at the end.
     pub scratch: PathBuf,
+    /// A network of its own, with loopback only: it listens there on these ports, and the sockets are
+    /// handed out. `None`: the host's network.
+    pub network: Option<Vec<u16>>,
     /// How many bytes the plugin may write, in all: to its working copy, `/tmp` and `/dev/shm`.
     pub space: u64,
 }

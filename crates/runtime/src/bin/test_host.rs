@@ -12,6 +12,7 @@ use paddock_runtime::{
     Call, CallClock, Environment, Fence, Plugin, PluginSpec, Reaper, RuntimeOptions, environment,
 };
 use paddock_types::CallId;
+use paddock_types::job::Network;
 use paddock_types::log::LogLine;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -99,6 +100,10 @@ struct Asked {
     function: String,
     cache: PathBuf,
     space: u64,
+    #[serde(default)]
+    network: Network,
+    #[serde(default)]
+    doors: Vec<u16>,
     /// The body of each call.
     bodies: Vec<Value>,
 }
@@ -136,6 +141,8 @@ async fn answers() -> Result<Value, String> {
         environment: environment.map_err(|fault| fault.to_string())?,
         fence: Fence {
             space: asked.space,
+            network: asked.network,
+            doors: asked.doors,
             ..Fence::default()
         },
         kind: None,
@@ -153,7 +160,8 @@ async fn answers() -> Result<Value, String> {
         };
         let verdict = plugin.call(call).await;
         let mut said = lines.lock().unwrap_or_else(|e| e.into_inner());
-        told.push(json!({"verdict": verdict, "lines": std::mem::take(&mut *said)}));
+        let lines = std::mem::take(&mut *said);
+        told.push(json!({"verdict": verdict, "lines": lines, "egress": plugin.egress()}));
     }
     plugin.close().await;
     Ok(told.into())

@@ -415,7 +415,12 @@ impl Slot {
             self.lister.end_line(stream, owner);
         }
         self.lister.say_cut();
+        // A reaper that is gone takes its processes along, and no exit is told any more.
+        let lost = self.exited.is_none() && (self.exit_known || self.reaper.lost());
         let cause = match &self.state {
+            State::Ending {
+                cause: Cause::Died, ..
+            } if lost => Cause::Lost,
             State::Ending { cause, .. } => cause.clone(),
             _ => Cause::Stopped,
         };
