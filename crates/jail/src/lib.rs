@@ -8,6 +8,7 @@
 //! Namespaces, mounts, system call and file policies and control groups belong here too: they are
 //! entered in [`reaper::main`] before the first [`message::Request::Start`].
 
+pub mod cgroup;
 pub mod channel;
 pub mod killer;
 pub mod message;
