@@ -17,6 +17,7 @@ use crate::create;
 use crate::forkserver::{Forkserver, ForkserverError, Loaded, Mode, Program};
 use crate::judge::failure;
 use crate::logs::{LogSink, Output};
+use crate::memory::{InstanceMemory, PluginMemory, Shortage};
 use crate::reaper::{ReaperHandle, ReaperProcess};
 use crate::scaling::{Instances, View, grow};
 use crate::slot::{Command, Common, Event, Slot};
@@ -27,6 +28,8 @@ const BUSY_TURN: Duration = Duration::from_millis(10);
 const FULL_TURN: Duration = Duration::from_millis(50);
 /// The same while nobody waits.
 const CALM_TURN: Duration = Duration::from_secs(1);
+/// The same when another instance has no memory.
+const SHORT_TURN: Duration = Duration::from_millis(100);
 /// A call may have to wait this long before a slot is added for it: most find one before.
 const PATIENCE: Duration = Duration::from_millis(3);
 /// Failures to make a slot, one after the other, before the calls that wait are told.
@@ -45,6 +48,7 @@ pub(crate) struct Recipe {
     pub(crate) program: Program,
     pub(crate) content_format: &'static str,
     pub(crate) sink: LogSink,
+    pub(crate) memory: Arc<PluginMemory>,
 }
 
 /// A forkserver that has loaded the function, and the reaper above it.
@@ -63,6 +67,8 @@ impl Host {
         let (process, reaper) = ReaperProcess::start(&options.reaper).map_err(|error| {
             Fault::internal(format!("the reaper could not be started: {error}"))
         })?;
+        // Before it starts anything: whatever it starts is in the plugin's group too.
+        recipe.memory.hold(process.pid());
         match Self::load(recipe, options, &reaper).await {
             Ok((forkserver, loaded)) => {
                 let host = Self {
@@ -107,7 +113,13 @@ impl Host {
                     ask_where(&forkserver).await;
                 }
                 reaper.kill(forkserver.pid());
-                Err(fault(&error, forkserver.last_lines()))
+                let fault = fault(&error, forkserver.last_lines());
+                Err(match recipe.memory.import_ran_out() {
+                    Some(limit) if matches!(error, ForkserverError::Ended(_)) => {
+                        create::import_ran_out(fault, &recipe.program.function, limit)
+                    }
+                    _ => fault,
+                })
             }
         }
     }
@@ -128,6 +140,13 @@ async fn ask_where(forkserver: &Forkserver) {
     tokio::time::sleep(Duration::from_millis(20)).await;
 }
 
+/// Room for a slot.
+struct Place {
+    number: u32,
+    capacity: u32,
+    memory: Arc<InstanceMemory>,
+}
+
 struct Entry {
     commands: mpsc::UnboundedSender<Command>,
     instance: u32,
@@ -136,6 +155,15 @@ struct Entry {
     host_pid: Option<i32>,
     ready: bool,
     leaving: bool,
+}
+
+/// What came of the wish for another slot.
+enum Added {
+    Slot,
+    /// All instances are full.
+    Full,
+    /// Another instance has no memory.
+    Short(Shortage),
 }
 
 /// To the keeper.
@@ -163,11 +191,15 @@ impl Keeper {
         recipe: Recipe,
         common: Common,
         host: Host,
-        instances: Instances,
+        mut instances: Instances,
         events: mpsc::UnboundedReceiver<Event>,
         requests: mpsc::UnboundedReceiver<Close>,
     ) -> Self {
         let now = Instant::now();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        if let Some(each) = recipe.memory.core_limit() {
+            instances.spread(each, cores as u32);
+        }
         Self {
             recipe,
             common,
@@ -178,7 +210,7 @@ impl Keeper {
             events,
             requests,
             cpu: CpuWatch::default(),
-            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            cores,
             scaled_in: now,
             failures: 0,
             slot_failures: 0,
@@ -189,7 +221,9 @@ impl Keeper {
     /// Starts the slots that are kept, and waits until they are ready.
     pub(crate) async fn warm_up(&mut self) -> Result<(), Fault> {
         for _ in 0..self.instances.min_slots() {
-            self.add_slot().await?;
+            if let Added::Short(shortage) = self.add_slot(true).await? {
+                return Err(create::quota_fault(&shortage, &self.recipe.plugin));
+            }
         }
         let mut problem = None;
         while self.slots.values().any(|s| !s.ready) {
@@ -270,16 +304,34 @@ impl Keeper {
             if !self.has_room() {
                 return;
             }
-            if let Err(fault) = self.add_slot().await {
-                self.failures += 1;
-                let wait = Duration::from_millis(100) * 2u32.pow(self.failures.min(7));
-                self.not_before = Instant::now() + wait;
-                tracing::warn!(plugin = %self.recipe.plugin, "{fault}");
-                if self.slots.values().all(|s| s.leaving) {
-                    self.common.pool.fail_all(&create_verdict(&fault));
+            let fault = match self.add_slot(false).await {
+                Ok(Added::Slot) => continue,
+                Ok(Added::Full) => return,
+                Ok(Added::Short(shortage)) => {
+                    self.on_shortage(&shortage);
+                    return;
                 }
-                return;
+                Err(fault) => fault,
+            };
+            self.failures += 1;
+            let wait = Duration::from_millis(100) * 2u32.pow(self.failures.min(7));
+            self.not_before = Instant::now() + wait;
+            tracing::warn!(plugin = %self.recipe.plugin, "{fault}");
+            if self.slots.values().all(|s| s.leaving) {
+                self.common.pool.fail_all(&create_verdict(&fault));
             }
+            return;
+        }
+    }
+
+    /// No more instances for now. Calls wait for the slots there are, or for others to give up theirs, unless there
+    /// can never be enough.
+    fn on_shortage(&mut self, shortage: &Shortage) {
+        self.not_before = Instant::now() + SHORT_TURN;
+        tracing::debug!(plugin = %self.recipe.plugin, "no more instances: {shortage}");
+        if shortage.is_for_good() && self.slots.values().all(|s| s.leaving) {
+            let fault = create::quota_fault(shortage, &self.recipe.plugin);
+            self.common.pool.fail_all(&create_verdict(&fault));
         }
     }
 
@@ -326,17 +378,49 @@ impl Keeper {
         }
     }
 
-    /// Forks a slot, with a new forkserver if the one there is has failed.
-    async fn add_slot(&mut self) -> Result<(), Fault> {
-        let Some((instance, capacity)) = self.instances.place() else {
-            return Ok(());
+    /// Room for a slot in an instance whose memory is admitted. One that is to be kept gets an instance of its own.
+    fn place(&mut self, kept: bool) -> Result<Option<Place>, Shortage> {
+        let Some((number, capacity)) = self.instances.place() else {
+            return Ok(None);
         };
-        let outcome = match self.fork(instance, capacity).await {
-            Ok(()) => return Ok(()),
+        let shortage = match self.recipe.memory.instance(number) {
+            Ok(memory) => {
+                return Ok(Some(Place {
+                    number,
+                    capacity,
+                    memory,
+                }));
+            }
+            Err(shortage) => shortage,
+        };
+        self.instances.release(number, capacity);
+        if !kept && let Some((number, capacity)) = self.instances.place_among_used() {
+            if let Ok(memory) = self.recipe.memory.instance(number) {
+                return Ok(Some(Place {
+                    number,
+                    capacity,
+                    memory,
+                }));
+            }
+            self.instances.release(number, capacity);
+        }
+        Err(shortage)
+    }
+
+    /// Forks a slot, with a new forkserver if the one there is has failed.
+    async fn add_slot(&mut self, kept: bool) -> Result<Added, Fault> {
+        let place = match self.place(kept) {
+            Ok(Some(place)) => place,
+            Ok(None) => return Ok(Added::Full),
+            Err(shortage) => return Ok(Added::Short(shortage)),
+        };
+        let (instance, capacity) = (place.number, place.capacity);
+        let outcome = match self.fork(&place).await {
+            Ok(()) => return Ok(Added::Slot),
             Err(error) => {
                 tracing::debug!(plugin = %self.recipe.plugin, %error, "the forkserver is replaced");
                 match self.replace_host().await {
-                    Ok(()) => self.fork(instance, capacity).await,
+                    Ok(()) => self.fork(&place).await,
                     Err(fault) => {
                         self.instances.release(instance, capacity);
                         return Err(fault);
@@ -344,7 +428,7 @@ impl Keeper {
                 }
             }
         };
-        outcome.map_err(|error| {
+        outcome.map(|()| Added::Slot).map_err(|error| {
             self.instances.release(instance, capacity);
             let lines = self.host.as_ref().map(|h| h.forkserver.last_lines());
             create::fault(
@@ -356,7 +440,8 @@ impl Keeper {
         })
     }
 
-    async fn fork(&mut self, instance: u32, capacity: u32) -> Result<(), ForkserverError> {
+    async fn fork(&mut self, place: &Place) -> Result<(), ForkserverError> {
+        let (instance, capacity) = (place.number, place.capacity);
         let id = self.next_slot;
         self.next_slot += 1;
         let host = self.host.as_mut().filter(|h| !h.reaper.lost());
@@ -375,7 +460,13 @@ impl Keeper {
         );
         let reaper = host.reaper.clone();
         let common = self.common.clone();
-        let (slot, commands) = Slot::new(id, ends, capacity, output, name, common, reaper);
+        let mut memory = self.recipe.memory.slot(place.memory.clone(), id);
+        // As soon as it can be: what it uses from now on is its own. Where it isn't found, it is put there with its
+        // first word.
+        if let Some(pid) = self.recipe.memory.host_pid(ends.pid) {
+            memory.enter(pid);
+        }
+        let (slot, commands) = Slot::new(id, ends, capacity, output, name, common, reaper, memory);
         tokio::spawn(slot.run());
         let entry = Entry {
             commands,
@@ -476,6 +567,7 @@ impl Keeper {
             drop(host.forkserver);
             host.process.end(&host.reaper, REAPER_WAIT).await;
         }
+        self.recipe.memory.close().await;
         remove(self.recipe.program.scratch.clone()).await;
     }
 }

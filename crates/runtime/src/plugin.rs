@@ -21,6 +21,7 @@ use crate::forkserver::{Loaded, Mode, Program};
 use crate::judge::uncharged;
 use crate::keeper::{Close, Host, Keeper, Recipe};
 use crate::logs::LogSink;
+use crate::memory::PluginMemory;
 use crate::options::RuntimeOptions;
 use crate::pool::{Pool, Ticket, Waiting};
 use crate::scaling::Instances;
@@ -92,6 +93,7 @@ impl Plugin {
                 ContentFormat::Parts => "parts",
             },
             sink: logs,
+            memory: PluginMemory::new(&spec.name, &options, spec.limits.instance),
         };
         let started = Host::start(&recipe, &options).await;
         let (host, loaded) = match started {
@@ -105,6 +107,7 @@ impl Plugin {
         let kind = loaded.kind;
         let limits = spec.limits.or(overrides(&loaded.runtime)).resolve(kind);
         let mode = mode(&loaded, limits);
+        recipe.memory.sized(limits.instance);
         let (events_in, events) = mpsc::unbounded_channel();
         let (keeper_in, requests) = mpsc::unbounded_channel();
         let pool = Arc::new(Pool::new(Duration::from_secs(limits.queue_timeout.into())));

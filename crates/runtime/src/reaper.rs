@@ -64,6 +64,11 @@ impl ReaperProcess {
         Ok((Self { child }, ReaperHandle { requests, state }))
     }
 
+    /// Its process id; `None` once it has ended.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.child.id()
+    }
+
     /// Waits until it has ended everything below it and itself; kills it after `patience`.
     pub(crate) async fn end(mut self, handle: &ReaperHandle, patience: Duration) {
         handle.ask(Request::End, Vec::new());

@@ -32,7 +32,7 @@ impl Group {
 
     /// Ends all that is in it and removes it, waiting for that. False if somebody is left after `patience`.
     #[must_use]
-    pub fn end(self, patience: Duration) -> bool {
+    pub fn end(&self, patience: Duration) -> bool {
         end(&self.folders(), patience)
     }
 }
