@@ -8,17 +8,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use paddock_types::{Fault, SubKind, Verdict};
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::cpu::CpuWatch;
 use crate::create;
-use crate::forkserver::{Forkserver, ForkserverError, Loaded, Mode, Program};
+use crate::forkserver::{ForkserverError, Mode};
+use crate::host::{Host, Recipe};
 use crate::judge::failure;
-use crate::logs::{LogSink, Output};
-use crate::memory::{InstanceMemory, PluginMemory, Shortage};
-use crate::reaper::{ReaperHandle, ReaperProcess};
+use crate::logs::Output;
+use crate::memory::{InstanceMemory, Shortage};
 use crate::scaling::{Instances, View, grow};
 use crate::slot::{Command, Common, Event, Slot};
 
@@ -36,109 +35,6 @@ const PATIENCE: Duration = Duration::from_millis(3);
 const SLOT_FAILURES: u32 = 3;
 /// How long slots may take to end when the plugin is closed.
 const CLOSE_WAIT: Duration = Duration::from_secs(2);
-/// How long the reaper may take to end what is left then.
-const REAPER_WAIT: Duration = Duration::from_secs(8);
-
-/// How long the stack of an import that doesn't end is waited for.
-const STACK_WAIT: Duration = Duration::from_millis(500);
-
-/// What a plugin's processes are made of.
-pub(crate) struct Recipe {
-    pub(crate) plugin: Arc<str>,
-    pub(crate) program: Program,
-    pub(crate) content_format: &'static str,
-    pub(crate) sink: LogSink,
-    pub(crate) memory: Arc<PluginMemory>,
-}
-
-/// A forkserver that has loaded the function, and the reaper above it.
-pub(crate) struct Host {
-    process: ReaperProcess,
-    reaper: ReaperHandle,
-    forkserver: Forkserver,
-}
-
-impl Host {
-    /// Starts both. On failure nothing is left.
-    pub(crate) async fn start(
-        recipe: &Recipe,
-        options: &crate::options::RuntimeOptions,
-    ) -> Result<(Self, Loaded), Fault> {
-        let (process, reaper) = ReaperProcess::start(&options.reaper).map_err(|error| {
-            Fault::internal(format!("the reaper could not be started: {error}"))
-        })?;
-        // Before it starts anything: whatever it starts is in the plugin's group too.
-        recipe.memory.hold(process.pid());
-        match Self::load(recipe, options, &reaper).await {
-            Ok((forkserver, loaded)) => {
-                let host = Self {
-                    process,
-                    reaper,
-                    forkserver,
-                };
-                Ok((host, loaded))
-            }
-            Err(fault) => {
-                process.end(&reaper, REAPER_WAIT).await;
-                Err(fault)
-            }
-        }
-    }
-
-    async fn load(
-        recipe: &Recipe,
-        options: &crate::options::RuntimeOptions,
-        reaper: &ReaperHandle,
-    ) -> Result<(Forkserver, Loaded), Fault> {
-        let output = Output::new(
-            recipe.sink.clone(),
-            recipe.plugin.clone(),
-            Arc::from(""),
-            options.evidence_lines,
-            options.log_bytes_per_call,
-        );
-        let fault = |error: &ForkserverError, lines: Vec<String>| {
-            create::fault(error, &recipe.plugin, &recipe.program.function, lines)
-        };
-        let mut forkserver = Forkserver::start(reaper, &recipe.program, output)
-            .await
-            .map_err(|error| fault(&error, Vec::new()))?;
-        match forkserver
-            .load(&recipe.program, options.import_timeout)
-            .await
-        {
-            Ok(loaded) => Ok((forkserver, loaded)),
-            Err(error) => {
-                if matches!(error, ForkserverError::Slow { .. }) {
-                    ask_where(&forkserver).await;
-                }
-                reaper.kill(forkserver.pid());
-                let fault = fault(&error, forkserver.last_lines());
-                Err(match recipe.memory.import_ran_out() {
-                    Some(limit) if matches!(error, ForkserverError::Ended(_)) => {
-                        create::import_ran_out(fault, &recipe.program.function, limit)
-                    }
-                    _ => fault,
-                })
-            }
-        }
-    }
-}
-
-/// Has an import that doesn't end say where it is: `faulthandler` writes to its standard error.
-async fn ask_where(forkserver: &Forkserver) {
-    if let Some(pid) = Pid::from_raw(forkserver.pid()) {
-        // It may have ended meanwhile: then its end is the evidence.
-        let _ = kill_process(pid, Signal::USR2);
-    }
-    let until = Instant::now() + STACK_WAIT;
-    let is_told = |lines: Vec<String>| lines.iter().any(|l| l.contains("most recent call first"));
-    while !is_told(forkserver.last_lines()) && Instant::now() < until {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    // The rest of the stack comes with its first line, or right after.
-    tokio::time::sleep(Duration::from_millis(20)).await;
-}
 
 /// Room for a slot.
 struct Place {
@@ -299,6 +195,7 @@ impl Keeper {
         if now < self.not_before {
             return;
         }
+        self.instances.at_most(self.recipe.memory.slots_that_fit());
         let wanted = grow(self.view(now));
         for _ in 0..wanted {
             if !self.has_room() {
@@ -464,7 +361,7 @@ impl Keeper {
         // As soon as it can be: what it uses from now on is its own. Where it isn't found, it is put there with its
         // first word.
         if let Some(pid) = self.recipe.memory.host_pid(ends.pid) {
-            memory.enter(pid);
+            memory.begin_to_enter(pid);
         }
         let (slot, commands) = Slot::new(id, ends, capacity, output, name, common, reaper, memory);
         tokio::spawn(slot.run());
@@ -564,8 +461,7 @@ impl Keeper {
             }
         }
         if let Some(host) = self.host.take() {
-            drop(host.forkserver);
-            host.process.end(&host.reaper, REAPER_WAIT).await;
+            host.end().await;
         }
         self.recipe.memory.close().await;
         remove(self.recipe.program.scratch.clone()).await;

@@ -10,6 +10,7 @@ mod create;
 mod credentials;
 pub mod environment;
 pub mod forkserver;
+mod host;
 mod judge;
 mod keeper;
 mod logs;

@@ -55,6 +55,8 @@ pub(crate) struct Instances {
     mode: Mode,
     /// Process mode: slots are spread over so many instances first, so many in each.
     spread: Option<(u32, u32)>,
+    /// Process mode: an instance has memory for so many slots.
+    fit: u32,
 }
 
 impl Instances {
@@ -66,6 +68,14 @@ impl Instances {
             max_concurrency,
             mode,
             spread: None,
+            fit: u32::MAX,
+        }
+    }
+
+    /// Puts no more slots into an instance than it has memory for.
+    pub(crate) fn at_most(&mut self, slots: usize) {
+        if self.mode == Mode::Process {
+            self.fit = u32::try_from(slots).unwrap_or(u32::MAX);
         }
     }
 
@@ -98,19 +108,24 @@ impl Instances {
         let below = |up_to: u32, limit: u32| (1..=up_to).find(|n| self.used_of(*n) < limit);
         let spread = || {
             let (instances, slots) = self.spread?;
-            below(instances.min(self.max), slots.min(self.max_concurrency))
+            below(instances.min(self.max), slots.min(self.room()))
         };
         let number = empty
             .or_else(spread)
-            .or_else(|| below(self.max, self.max_concurrency))?;
+            .or_else(|| below(self.max, self.room()))?;
         Some(self.take(number))
     }
 
     /// The same in an instance that is there already.
     pub(crate) fn place_among_used(&mut self) -> Option<(u32, u32)> {
         let mut used = self.used.iter();
-        let (&number, _) = used.find(|(_, used)| **used < self.max_concurrency)?;
+        let (&number, _) = used.find(|(_, used)| **used < self.room())?;
         Some(self.take(number))
+    }
+
+    /// Calls that an instance's slots may hold.
+    fn room(&self) -> u32 {
+        self.max_concurrency.min(self.fit)
     }
 
     fn used_of(&self, number: u32) -> u32 {
@@ -238,5 +253,14 @@ mod tests {
         let mut single = Instances::new(Mode::Process, 1, 1, 4);
         single.spread(1, 64);
         assert_eq!(std::iter::from_fn(|| single.place()).count(), 4);
+    }
+
+    #[test]
+    fn an_instance_gets_no_more_slots_than_it_has_memory_for() {
+        let mut instances = Instances::new(Mode::Process, 1, 2, 10);
+        instances.at_most(3);
+        assert_eq!(std::iter::from_fn(|| instances.place()).count(), 6);
+        instances.at_most(4);
+        assert_eq!(std::iter::from_fn(|| instances.place()).count(), 2);
     }
 }

@@ -40,7 +40,7 @@ def grade(context, sample, trajectory):
         return SingleGraderResult(reward=0)
     if what == "some":
         open(sample.extra["begun"], "w").close()
-        eat(sample.extra["mib"])
+        held = [bytearray(b"x") * (1 << 20) for _ in range(sample.extra["mib"])]
         wait_for(sample.extra["file"])
     if what == "until":
         open(sample.extra["begun"], "w").close()
@@ -192,7 +192,7 @@ async fn a_kill_that_is_not_for_memory_stays_eof() {
 }
 
 #[tokio::test]
-async fn what_several_calls_use_together_is_not_charged_to_the_largest_at_once() {
+async fn what_several_calls_use_together_is_not_charged_at_once_and_not_let_in_again() {
     if !groups() {
         return;
     }
@@ -221,6 +221,11 @@ async fn what_several_calls_use_together_is_not_charged_to_the_largest_at_once()
     for gone in gone {
         assert!(gone.platform && gone.sub_kind.is_none(), "{gone:#?}");
         assert!(gone.message.contains("together"), "{}", gone.message);
+    }
+    // By now it is known that two fit and three don't: the third waits.
+    let calls = (0..6).map(|n| verdict(&plugin, call(&extra(n))));
+    for verdict in join_all(calls).await {
+        assert_eq!(verdict.outcome, Outcome::Success, "{verdict:#?}");
     }
     plugin.close().await;
 }

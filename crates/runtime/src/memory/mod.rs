@@ -5,6 +5,7 @@
 //! killed. Where it gives none, what slots have resident is looked at every 50 ms (`poll`). Either way the memory of an
 //! instance is admitted first (`quota`).
 
+mod need;
 pub(crate) mod oom;
 mod poll;
 pub(crate) mod proc;
@@ -22,6 +23,7 @@ use paddock_jail::cgroup::{Account, Group, Host};
 use paddock_jail::process;
 use paddock_types::plugin::InstanceSize;
 
+use self::need::Need;
 use self::poll::Watched;
 use self::quota::Grant;
 use crate::options::RuntimeOptions;
@@ -47,6 +49,7 @@ pub(crate) struct PluginMemory {
     size: OnceLock<InstanceSize>,
     tree: Mutex<Option<Arc<Tree>>>,
     instances: Mutex<BTreeMap<u32, Weak<InstanceMemory>>>,
+    need: Arc<Need>,
     made: AtomicU64,
     polled: AtomicBool,
 }
@@ -69,6 +72,7 @@ pub(crate) struct InstanceMemory {
     group: Option<(Account, Group)>,
     /// Slots with calls.
     busy: AtomicUsize,
+    need: Arc<Need>,
     /// Slots that are looked at by polling.
     watched: Mutex<Vec<Weak<Watched>>>,
     _grant: Grant,
@@ -99,6 +103,7 @@ impl PluginMemory {
             size: OnceLock::new(),
             tree: Mutex::new(tree.ok().map(Arc::new)),
             instances: Mutex::default(),
+            need: Arc::default(),
             made: AtomicU64::new(0),
             polled: AtomicBool::new(false),
         };
@@ -138,27 +143,10 @@ impl PluginMemory {
     }
 
     /// Puts the reaper into the plugin's group, and with it whatever it starts.
-    pub(crate) fn hold(&self, reaper: Option<u32>) {
-        let (Some(tree), Some(reaper)) = (self.tree(), reaper) else {
-            return;
-        };
-        let reaper = reaper as i32;
-        let mut pids = vec![reaper];
-        // It may have forked already.
-        let processes = process::scan();
-        let mut at = 0;
-        while let Some(&parent) = pids.get(at) {
-            pids.extend(
-                processes
-                    .iter()
-                    .filter(|p| p.parent == parent)
-                    .map(|p| p.pid),
-            );
-            at += 1;
-        }
-        for pid in pids {
-            // One that has ended needs no place.
-            let _ = tree.base.add(pid);
+    pub(crate) async fn hold(&self, reaper: Option<u32>) {
+        if let (Some(tree), Some(reaper)) = (self.tree(), reaper) {
+            // Not on this thread: the kernel takes its time. A panic in it is none of the plugin's.
+            let _ = tokio::task::spawn_blocking(move || tree.hold(reaper as i32)).await;
         }
     }
 
@@ -193,6 +181,7 @@ impl PluginMemory {
             pids: self.pids,
             group,
             busy: AtomicUsize::new(0),
+            need: self.need.clone(),
             watched: Mutex::default(),
             _grant: grant,
         });
@@ -212,6 +201,11 @@ impl PluginMemory {
             group.limit_cores(cores)?;
         }
         Ok((group.account()?, group))
+    }
+
+    /// How many slots that hold one call each an instance has memory for, as far as is known.
+    pub(crate) fn slots_that_fit(&self) -> usize {
+        self.need.fit(self.bytes())
     }
 
     /// The account of a new slot in an instance.
@@ -266,6 +260,26 @@ impl Tree {
             base,
             top,
         })
+    }
+
+    fn hold(&self, reaper: i32) {
+        let mut pids = vec![reaper];
+        // It may have forked already.
+        let processes = process::scan();
+        let mut at = 0;
+        while let Some(&parent) = pids.get(at) {
+            pids.extend(
+                processes
+                    .iter()
+                    .filter(|p| p.parent == parent)
+                    .map(|p| p.pid),
+            );
+            at += 1;
+        }
+        for pid in pids {
+            // One that has ended needs no place.
+            let _ = self.base.add(pid);
+        }
     }
 
     fn end(&self, patience: Duration) -> bool {

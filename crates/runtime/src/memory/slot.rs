@@ -1,7 +1,7 @@
 //! One slot's memory: its leaf, what it has used of late, and whether the kernel has killed anything in it.
 //!
 //! The files are open and read while a call runs four times a second, at deaths, and at answers that took long enough
-//! for memory to have run out. Nothing here waits but [`SlotMemory::end`].
+//! for memory to have run out. Nothing here waits but [`SlotMemory::enter`] and [`SlotMemory::end`].
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use paddock_jail::cgroup::{Account, Group};
 use tokio::sync::mpsc::WeakUnboundedSender;
+use tokio::task::JoinHandle;
 
-use super::oom::{Oom, blame};
+use super::oom::{Blame, Oom, blame};
 use super::poll::Watched;
-use super::proc::Resident;
+use super::proc::{Resident, resident};
 use super::{InstanceMemory, lock};
 use crate::slot::Command;
 
@@ -31,11 +32,19 @@ const WARM_UP: u64 = 64;
 /// So much more than twice that is growth.
 const SLACK: u64 = 64 << 20;
 
+#[derive(Debug)]
+struct Leaf {
+    account: Account,
+    group: Group,
+}
+
 /// The memory of a slot.
 #[derive(Debug)]
 pub(crate) struct SlotMemory {
     instance: Arc<InstanceMemory>,
-    leaf: Option<(Account, Group)>,
+    leaf: Option<Arc<Leaf>>,
+    /// The process that is being put into the leaf.
+    entering: Option<(i32, JoinHandle<()>)>,
     /// What polling sees, if there is no leaf.
     watched: Arc<Watched>,
     busy: bool,
@@ -47,6 +56,8 @@ pub(crate) struct SlotMemory {
     looked: Option<Instant>,
     /// The most that the process had resident in its first calls.
     usual: u64,
+    /// What its process had resident when it came: imports, which are counted elsewhere.
+    brought: u64,
 }
 
 impl SlotMemory {
@@ -57,6 +68,7 @@ impl SlotMemory {
                     tracing::warn!("no group for a slot, its memory is polled: {error}")
                 })
                 .ok()
+                .map(Arc::new)
         });
         let watched = Arc::<Watched>::default();
         if leaf.is_none() {
@@ -66,6 +78,7 @@ impl SlotMemory {
         Self {
             instance,
             leaf,
+            entering: None,
             watched,
             busy: false,
             kills: 0,
@@ -73,6 +86,7 @@ impl SlotMemory {
             curve: VecDeque::new(),
             looked: None,
             usual: 0,
+            brought: 0,
         }
     }
 
@@ -85,14 +99,35 @@ impl SlotMemory {
         self.watched.tell(commands);
     }
 
-    /// The slot's process is this one, by the host's id. It may be told twice.
-    pub(crate) fn enter(&mut self, pid: i32) {
+    /// The slot's process is this one, by the host's id: it is on its way into its leaf. The kernel takes its time
+    /// for that (6 ms and more: it waits until nobody forks), so the process starts meanwhile, and nobody waits here.
+    pub(crate) fn begin_to_enter(&mut self, pid: i32) {
         self.watched.pid.store(pid, Ordering::Relaxed);
-        if let Some((_, group)) = &self.leaf
-            && let Err(error) = group.add(pid)
+        self.brought = resident(pid).map_or(0, |r| r.now);
+        let Some(leaf) = self.leaf.clone() else {
+            return;
+        };
+        let entered = tokio::task::spawn_blocking(move || {
+            if let Err(error) = leaf.group.add(pid) {
+                // It has ended, most likely, and that is told by its exit.
+                tracing::debug!(pid, %error, "a slot can't be put into its group");
+            }
+        });
+        self.entering = Some((pid, entered));
+    }
+
+    /// Waits until the slot's process, which is this one, is in its leaf.
+    pub(crate) async fn enter(&mut self, pid: i32) {
+        if self
+            .entering
+            .as_ref()
+            .is_none_or(|(entering, _)| *entering != pid)
         {
-            // It has ended, most likely, and that is told by its exit.
-            tracing::debug!(pid, %error, "a slot can't be put into its group");
+            self.begin_to_enter(pid);
+        }
+        if let Some((_, entered)) = self.entering.take() {
+            // It doesn't panic, and the runtime's end is nobody's concern here.
+            let _ = entered.await;
         }
     }
 
@@ -107,6 +142,13 @@ impl SlotMemory {
         }
     }
 
+    /// Counts a call in, if the instance has memory for one more beside those of its other slots.
+    pub(crate) fn enter_call(&mut self) -> bool {
+        let instance = &self.instance;
+        self.busy = self.busy || instance.need.enter(&instance.busy, instance.limit);
+        self.busy
+    }
+
     /// When to look next.
     pub(crate) fn next_look(&self, now: Instant) -> Instant {
         self.looked.map_or(now, |at| at) + PACE
@@ -118,13 +160,13 @@ impl SlotMemory {
             return false;
         }
         self.looked = Some(now);
+        if self.has_run_out() {
+            return true;
+        }
         if self.curve.len() == POINTS {
             self.curve.pop_front();
         }
         self.curve.push_back((now, self.usage()));
-        if self.has_run_out() {
-            return true;
-        }
         self.hits = [self.hits[1], self.instance.hits()];
         false
     }
@@ -138,9 +180,13 @@ impl SlotMemory {
         let limit = self.instance.limit;
         let peak = self.peak();
         let limit_met = polled || self.instance.hits() > self.hits[0];
-        let alone = self.instance.busy.load(Ordering::Relaxed) <= usize::from(self.busy);
-        if let Some((account, _)) = &self.leaf {
-            self.kills = account.kills().unwrap_or(self.kills);
+        let busy = self.instance.busy.load(Ordering::Relaxed);
+        let blame = blame(limit_met, peak, limit, busy <= usize::from(self.busy));
+        if blame == Blame::Together {
+            self.instance.need.too_many(busy, limit);
+        }
+        if let Some(leaf) = &self.leaf {
+            self.kills = leaf.account.kills().unwrap_or(self.kills);
         }
         let now = Instant::now();
         let before = |at: Instant| now.saturating_duration_since(at).as_millis() as u64;
@@ -151,7 +197,7 @@ impl SlotMemory {
             .collect();
         curve.push((0, peak));
         Some(Oom {
-            blame: blame(limit_met, peak, limit, alone),
+            blame,
             limit,
             peak,
             curve,
@@ -164,13 +210,13 @@ impl SlotMemory {
             || self
                 .leaf
                 .as_ref()
-                .and_then(|(account, _)| account.kills().ok())
+                .and_then(|leaf| leaf.account.kills().ok())
                 .is_some_and(|kills| kills > self.kills)
     }
 
     fn usage(&self) -> u64 {
         match &self.leaf {
-            Some((account, _)) => account.usage().unwrap_or(0),
+            Some(leaf) => leaf.account.usage().unwrap_or(0),
             None => self.watched.usage.load(Ordering::Relaxed),
         }
     }
@@ -179,10 +225,18 @@ impl SlotMemory {
     pub(crate) fn peak(&self) -> u64 {
         let seen = self.curve.iter().map(|&(_, used)| used).max().unwrap_or(0);
         let told = match &self.leaf {
-            Some((_, group)) => group.peak().unwrap_or(0),
+            Some(leaf) => leaf.group.peak().unwrap_or(0),
             None => self.watched.peak.load(Ordering::Relaxed),
         };
         seen.max(told)
+    }
+
+    /// The most that the slot's process had resident, as far as is known of one that is gone.
+    pub(crate) fn peak_of_the_dead(&self) -> u64 {
+        match self.leaf {
+            Some(_) => self.brought + self.peak(),
+            None => self.brought.max(self.peak()),
+        }
     }
 
     /// The peak of a call that has answered: what its process had resident, or what its group had without caches of
@@ -193,7 +247,8 @@ impl SlotMemory {
         was_alone: bool,
     ) -> Option<u64> {
         let grouped = match &self.leaf {
-            Some((_, group)) => {
+            Some(leaf) => {
+                let group = &leaf.group;
                 let peak = group.peak().unwrap_or(0);
                 let told = peak.saturating_sub(group.cached().unwrap_or(peak));
                 // Others that share the process still need it.
@@ -202,6 +257,9 @@ impl SlotMemory {
             }
             None => self.watched.peak.swap(0, Ordering::Relaxed),
         };
+        if was_alone {
+            self.instance.need.saw(grouped);
+        }
         let peak = resident.map_or(0, |r| r.peak).max(grouped);
         (peak > 0).then_some(peak)
     }
@@ -218,20 +276,23 @@ impl SlotMemory {
 
     /// Kills all that is in the leaf.
     pub(crate) fn kill(&self) {
-        if let Some((_, group)) = &self.leaf {
-            group.kill();
+        if let Some(leaf) = &self.leaf {
+            leaf.group.kill();
         }
     }
 
     /// Ends whatever the slot has left in its leaf, and removes that.
     pub(crate) async fn end(&mut self) {
         self.busy(false);
-        let Some((_, group)) = self.leaf.take() else {
+        let Some(leaf) = self.leaf.take() else {
             return;
         };
+        if let Some((_, entered)) = self.entering.take() {
+            let _ = entered.await;
+        }
         let deadline = Instant::now() + END_WAIT;
         // What is still left then goes with the plugin's group.
-        while !group.try_end() && Instant::now() < deadline {
+        while !leaf.group.try_end() && Instant::now() < deadline {
             tokio::time::sleep(END_PACE).await;
         }
     }
@@ -250,10 +311,13 @@ impl InstanceMemory {
     }
 }
 
-fn leaf(instance: &Group, id: u64, pids: u32) -> io::Result<(Account, Group)> {
+fn leaf(instance: &Group, id: u64, pids: u32) -> io::Result<Leaf> {
     let group = instance.child(&format!("s{id}"))?;
     group.limit_pids(pids)?;
-    Ok((group.account()?, group))
+    Ok(Leaf {
+        account: group.account()?,
+        group,
+    })
 }
 
 /// More than this is growth: over twice the usual and some, and at the latest halfway from the usual to the limit.

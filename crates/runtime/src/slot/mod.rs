@@ -253,7 +253,7 @@ impl Slot {
         }
         match self.host_pid {
             // Before it takes calls.
-            Some(pid) => self.memory.enter(pid.as_raw_nonzero().get()),
+            Some(pid) => self.memory.enter(pid.as_raw_nonzero().get()).await,
             None => return Err("the system doesn't tell which process it is".to_owned()),
         }
         credentials::enough(self.data.as_ref());
@@ -449,7 +449,7 @@ impl Slot {
             cause = Cause::Memory(Box::new(oom));
         }
         // What is known of a process that is gone is what its group, or polling, has seen.
-        let peak = Some(self.memory.peak()).filter(|&bytes| bytes > 0);
+        let peak = Some(self.memory.peak_of_the_dead()).filter(|&bytes| bytes > 0);
         let ending = Ending {
             cause: &cause,
             exit: self.exited,

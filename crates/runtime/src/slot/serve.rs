@@ -28,6 +28,10 @@ impl Slot {
         if self.calls.len() >= self.capacity || self.calls.first().is_some_and(|c| c.alone) {
             return;
         }
+        if self.common.mode == Mode::Process && !self.memory.enter_call() {
+            self.common.pool.stand_by(self.id, &self.wake);
+            return;
+        }
         let mut taken = std::mem::take(&mut self.taken);
         self.common.pool.take(
             self.id,
