@@ -7,6 +7,7 @@
 //!
 //! The fence itself is [`fence`]: the reaper goes behind it before it starts anything.
 
+pub mod cgroup;
 pub mod channel;
 pub mod fence;
 pub mod killer;

@@ -160,9 +160,11 @@ pub async fn try_fence() -> Result<Vec<Part>, String> {
 }
 
 async fn tried(plan: Plan) -> Result<Vec<Part>, String> {
-    let (process, handle, standing) = ReaperProcess::start(&Reaper::default(), Some(plan)).await?;
+    let started = ReaperProcess::start(&Reaper::default()).map_err(|error| error.to_string())?;
+    let (process, handle) = started;
+    let standing = handle.fence(Some(plan)).await;
     process.end(&handle, PATIENCE).await;
-    Ok(standing.parts)
+    Ok(standing?.parts)
 }
 
 #[cfg(test)]

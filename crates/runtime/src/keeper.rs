@@ -13,12 +13,11 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::cpu::CpuWatch;
 use crate::create;
-use crate::doors::{Doors, Egress};
-use crate::fence::{self, Fence};
-use crate::forkserver::{Forkserver, ForkserverError, Loaded, Mode, Program};
+use crate::forkserver::{ForkserverError, Mode};
+use crate::host::{Host, Recipe};
 use crate::judge::{failure, uncharged};
-use crate::logs::{LogSink, Output};
-use crate::reaper::{ReaperHandle, ReaperProcess};
+use crate::logs::Output;
+use crate::memory::{InstanceMemory, Shortage};
 use crate::scaling::{Instances, View, grow};
 use crate::slot::{Command, Common, Event, Slot};
 
@@ -28,111 +27,20 @@ const BUSY_TURN: Duration = Duration::from_millis(10);
 const FULL_TURN: Duration = Duration::from_millis(50);
 /// The same while nobody waits.
 const CALM_TURN: Duration = Duration::from_secs(1);
+/// The same when another instance has no memory.
+const SHORT_TURN: Duration = Duration::from_millis(100);
 /// A call may have to wait this long before a slot is added for it: most find one before.
 const PATIENCE: Duration = Duration::from_millis(3);
 /// Failures to make a slot, one after the other, before the calls that wait are told.
 const SLOT_FAILURES: u32 = 3;
 /// How long slots may take to end when the plugin is closed.
 const CLOSE_WAIT: Duration = Duration::from_secs(2);
-/// How long the reaper may take to end what is left then.
-const REAPER_WAIT: Duration = Duration::from_secs(8);
 
-/// How long the stack of an import that doesn't end is waited for.
-const STACK_WAIT: Duration = Duration::from_millis(500);
-
-/// What a plugin's processes are made of.
-pub(crate) struct Recipe {
-    pub(crate) plugin: Arc<str>,
-    pub(crate) program: Program,
-    pub(crate) fence: Fence,
-    pub(crate) egress: Arc<Egress>,
-    pub(crate) content_format: &'static str,
-    pub(crate) sink: LogSink,
-}
-
-/// A forkserver that has loaded the function, and the reaper above it.
-pub(crate) struct Host {
-    process: ReaperProcess,
-    reaper: ReaperHandle,
-    forkserver: Forkserver,
-    /// Open as long as the fence stands.
-    _doors: Doors,
-}
-
-impl Host {
-    /// Starts both. On failure nothing is left.
-    pub(crate) async fn start(
-        recipe: &Recipe,
-        options: &crate::options::RuntimeOptions,
-    ) -> Result<(Self, Loaded), Fault> {
-        let plan = recipe.fence.plan(&recipe.program);
-        let started = ReaperProcess::start(&options.reaper, plan).await;
-        let (process, reaper, standing) = started.map_err(|message| create::no_fence(&message))?;
-        fence::tell_missing(&standing.parts);
-        let doors = Doors::open(&recipe.fence, standing.listeners, &recipe.egress)
-            .map_err(|error| create::no_fence(&error.to_string()))?;
-        match Self::load(recipe, options, &reaper).await {
-            Ok((forkserver, loaded)) => {
-                let host = Self {
-                    process,
-                    reaper,
-                    forkserver,
-                    _doors: doors,
-                };
-                Ok((host, loaded))
-            }
-            Err(fault) => {
-                process.end(&reaper, REAPER_WAIT).await;
-                Err(fault)
-            }
-        }
-    }
-
-    async fn load(
-        recipe: &Recipe,
-        options: &crate::options::RuntimeOptions,
-        reaper: &ReaperHandle,
-    ) -> Result<(Forkserver, Loaded), Fault> {
-        let output = Output::new(
-            recipe.sink.clone(),
-            recipe.plugin.clone(),
-            Arc::from(""),
-            options.evidence_lines,
-            options.log_bytes_per_call,
-        );
-        let fault = |error: &ForkserverError, lines: Vec<String>| {
-            create::fault(error, &recipe.plugin, &recipe.program.function, lines)
-        };
-        let mut forkserver = Forkserver::start(reaper, &recipe.program, output)
-            .await
-            .map_err(|error| fault(&error, Vec::new()))?;
-        match forkserver
-            .load(&recipe.program, options.import_timeout)
-            .await
-        {
-            Ok(loaded) => Ok((forkserver, loaded)),
-            Err(error) => {
-                if matches!(error, ForkserverError::Slow { .. }) {
-                    ask_where(reaper, &forkserver).await;
-                }
-                reaper.kill(forkserver.pid());
-                Err(fault(&error, forkserver.last_lines()))
-            }
-        }
-    }
-}
-
-/// Has an import that doesn't end say where it is: `faulthandler` writes to its standard error.
-async fn ask_where(reaper: &ReaperHandle, forkserver: &Forkserver) {
-    // It may have ended meanwhile: then its end is the evidence.
-    reaper.ask_stack(forkserver.pid());
-    let until = Instant::now() + STACK_WAIT;
-    let is_told = |lines: Vec<String>| lines.iter().any(|l| l.contains("most recent call first"));
-    while !is_told(forkserver.last_lines()) && Instant::now() < until {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    // The rest of the stack comes with its first line, or right after.
-    tokio::time::sleep(Duration::from_millis(20)).await;
+/// Room for a slot.
+struct Place {
+    number: u32,
+    capacity: u32,
+    memory: Arc<InstanceMemory>,
 }
 
 struct Entry {
@@ -143,6 +51,15 @@ struct Entry {
     host_pid: Option<i32>,
     ready: bool,
     leaving: bool,
+}
+
+/// What came of the wish for another slot.
+enum Added {
+    Slot,
+    /// All instances are full.
+    Full,
+    /// Another instance has no memory.
+    Short(Shortage),
 }
 
 /// To the keeper.
@@ -170,11 +87,15 @@ impl Keeper {
         recipe: Recipe,
         common: Common,
         host: Host,
-        instances: Instances,
+        mut instances: Instances,
         events: mpsc::UnboundedReceiver<Event>,
         requests: mpsc::UnboundedReceiver<Close>,
     ) -> Self {
         let now = Instant::now();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        if let Some(each) = recipe.memory.core_limit() {
+            instances.spread(each, cores as u32);
+        }
         Self {
             recipe,
             common,
@@ -185,7 +106,7 @@ impl Keeper {
             events,
             requests,
             cpu: CpuWatch::default(),
-            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            cores,
             scaled_in: now,
             failures: 0,
             slot_failures: 0,
@@ -196,7 +117,9 @@ impl Keeper {
     /// Starts the slots that are kept, and waits until they are ready.
     pub(crate) async fn warm_up(&mut self) -> Result<(), Fault> {
         for _ in 0..self.instances.min_slots() {
-            self.add_slot().await?;
+            if let Added::Short(shortage) = self.add_slot(true).await? {
+                return Err(create::quota_fault(&shortage, &self.recipe.plugin));
+            }
         }
         let mut problem = None;
         while self.slots.values().any(|s| !s.ready) {
@@ -272,21 +195,40 @@ impl Keeper {
         if now < self.not_before {
             return;
         }
+        self.instances.at_most(self.recipe.memory.slots_that_fit());
         let wanted = grow(self.view(now));
         for _ in 0..wanted {
             if !self.has_room() {
                 return;
             }
-            if let Err(fault) = self.add_slot().await {
-                self.failures += 1;
-                let wait = Duration::from_millis(100) * 2u32.pow(self.failures.min(7));
-                self.not_before = Instant::now() + wait;
-                tracing::warn!(plugin = %self.recipe.plugin, "{fault}");
-                if self.slots.values().all(|s| s.leaving) {
-                    self.common.pool.fail_all(&create_verdict(&fault));
+            let fault = match self.add_slot(false).await {
+                Ok(Added::Slot) => continue,
+                Ok(Added::Full) => return,
+                Ok(Added::Short(shortage)) => {
+                    self.on_shortage(&shortage);
+                    return;
                 }
-                return;
+                Err(fault) => fault,
+            };
+            self.failures += 1;
+            let wait = Duration::from_millis(100) * 2u32.pow(self.failures.min(7));
+            self.not_before = Instant::now() + wait;
+            tracing::warn!(plugin = %self.recipe.plugin, "{fault}");
+            if self.slots.values().all(|s| s.leaving) {
+                self.common.pool.fail_all(&create_verdict(&fault));
             }
+            return;
+        }
+    }
+
+    /// No more instances for now. Calls wait for the slots there are, or for others to give up theirs, unless there
+    /// can never be enough.
+    fn on_shortage(&mut self, shortage: &Shortage) {
+        self.not_before = Instant::now() + SHORT_TURN;
+        tracing::debug!(plugin = %self.recipe.plugin, "no more instances: {shortage}");
+        if shortage.is_for_good() && self.slots.values().all(|s| s.leaving) {
+            let fault = create::quota_fault(shortage, &self.recipe.plugin);
+            self.common.pool.fail_all(&create_verdict(&fault));
         }
     }
 
@@ -333,17 +275,49 @@ impl Keeper {
         }
     }
 
-    /// Forks a slot, with a new forkserver if the one there is has failed.
-    async fn add_slot(&mut self) -> Result<(), Fault> {
-        let Some((instance, capacity)) = self.instances.place() else {
-            return Ok(());
+    /// Room for a slot in an instance whose memory is admitted. One that is to be kept gets an instance of its own.
+    fn place(&mut self, kept: bool) -> Result<Option<Place>, Shortage> {
+        let Some((number, capacity)) = self.instances.place() else {
+            return Ok(None);
         };
-        let outcome = match self.fork(instance, capacity).await {
-            Ok(()) => return Ok(()),
+        let shortage = match self.recipe.memory.instance(number) {
+            Ok(memory) => {
+                return Ok(Some(Place {
+                    number,
+                    capacity,
+                    memory,
+                }));
+            }
+            Err(shortage) => shortage,
+        };
+        self.instances.release(number, capacity);
+        if !kept && let Some((number, capacity)) = self.instances.place_among_used() {
+            if let Ok(memory) = self.recipe.memory.instance(number) {
+                return Ok(Some(Place {
+                    number,
+                    capacity,
+                    memory,
+                }));
+            }
+            self.instances.release(number, capacity);
+        }
+        Err(shortage)
+    }
+
+    /// Forks a slot, with a new forkserver if the one there is has failed.
+    async fn add_slot(&mut self, kept: bool) -> Result<Added, Fault> {
+        let place = match self.place(kept) {
+            Ok(Some(place)) => place,
+            Ok(None) => return Ok(Added::Full),
+            Err(shortage) => return Ok(Added::Short(shortage)),
+        };
+        let (instance, capacity) = (place.number, place.capacity);
+        let outcome = match self.fork(&place).await {
+            Ok(()) => return Ok(Added::Slot),
             Err(error) => {
                 tracing::debug!(plugin = %self.recipe.plugin, %error, "the forkserver is replaced");
                 match self.replace_host().await {
-                    Ok(()) => self.fork(instance, capacity).await,
+                    Ok(()) => self.fork(&place).await,
                     Err(fault) => {
                         self.instances.release(instance, capacity);
                         return Err(fault);
@@ -351,7 +325,7 @@ impl Keeper {
                 }
             }
         };
-        outcome.map_err(|error| {
+        outcome.map(|()| Added::Slot).map_err(|error| {
             self.instances.release(instance, capacity);
             let lines = self.host.as_ref().map(|h| h.forkserver.last_lines());
             create::fault(
@@ -363,7 +337,8 @@ impl Keeper {
         })
     }
 
-    async fn fork(&mut self, instance: u32, capacity: u32) -> Result<(), ForkserverError> {
+    async fn fork(&mut self, place: &Place) -> Result<(), ForkserverError> {
+        let (instance, capacity) = (place.number, place.capacity);
         let id = self.next_slot;
         self.next_slot += 1;
         let host = self.host.as_mut().filter(|h| !h.reaper.lost());
@@ -382,7 +357,13 @@ impl Keeper {
         );
         let reaper = host.reaper.clone();
         let common = self.common.clone();
-        let (slot, commands) = Slot::new(id, ends, capacity, output, name, common, reaper);
+        let mut memory = self.recipe.memory.slot(place.memory.clone(), id);
+        // As soon as it can be: what it uses from now on is its own. Where it isn't found, it is put there with its
+        // first word.
+        if let Some(pid) = self.recipe.memory.host_pid(ends.pid) {
+            memory.begin_to_enter(pid);
+        }
+        let (slot, commands) = Slot::new(id, ends, capacity, output, name, common, reaper, memory);
         tokio::spawn(slot.run());
         let entry = Entry {
             commands,
@@ -409,7 +390,7 @@ impl Keeper {
             None => {
                 if let Some(host) = self.host.take() {
                     // Its folder goes with it: only then it may be made again.
-                    host.process.end(&host.reaper, REAPER_WAIT).await;
+                    host.end().await;
                 }
                 // A reaper that was killed has not removed the folder that plugins write to, or
                 // has, if it ended in order: either way it is there again.
@@ -483,9 +464,9 @@ impl Keeper {
             }
         }
         if let Some(host) = self.host.take() {
-            drop(host.forkserver);
-            host.process.end(&host.reaper, REAPER_WAIT).await;
+            host.end().await;
         }
+        self.recipe.memory.close().await;
         remove(self.recipe.program.scratch.clone()).await;
     }
 }

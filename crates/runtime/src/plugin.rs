@@ -20,9 +20,11 @@ use crate::doors::Egress;
 use crate::environment::Environment;
 use crate::fence::Fence;
 use crate::forkserver::{Loaded, Mode, Program};
+use crate::host::{Host, Recipe};
 use crate::judge::uncharged;
-use crate::keeper::{Close, Host, Keeper, Recipe};
+use crate::keeper::{Close, Keeper};
 use crate::logs::LogSink;
+use crate::memory::PluginMemory;
 use crate::options::RuntimeOptions;
 use crate::pool::{Pool, Ticket, Waiting};
 use crate::scaling::Instances;
@@ -106,6 +108,7 @@ impl Plugin {
                 ContentFormat::Parts => "parts",
             },
             sink: logs,
+            memory: PluginMemory::new(&spec.name, &options, spec.limits.instance),
         };
         let started = Host::start(&recipe, &options).await;
         let (host, loaded) = match started {
@@ -119,6 +122,7 @@ impl Plugin {
         let kind = loaded.kind;
         let limits = spec.limits.or(overrides(&loaded.runtime)).resolve(kind);
         let mode = mode(&loaded, limits);
+        recipe.memory.sized(limits.instance);
         let (events_in, events) = mpsc::unbounded_channel();
         let (keeper_in, requests) = mpsc::unbounded_channel();
         let pool = Arc::new(Pool::new(Duration::from_secs(limits.queue_timeout.into())));

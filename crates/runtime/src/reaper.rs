@@ -56,31 +56,8 @@ pub(crate) struct ReaperProcess {
 }
 
 impl ReaperProcess {
-    /// Starts a reaper behind a fence; tells what stands of it.
-    pub(crate) async fn start(
-        program: &Reaper,
-        plan: Option<Plan>,
-    ) -> Result<(Self, ReaperHandle, Standing), String> {
-        let started = Self::spawn(program).map_err(|error| error.to_string())?;
-        let (process, handle) = started;
-        let (reply, answer) = oneshot::channel();
-        handle.lock().fence = Some(reply);
-        handle.ask(Request::Fence { plan }, Vec::new());
-        let outcome = match tokio::time::timeout(FENCE_WAIT, answer).await {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => Err("it ended at once".to_owned()),
-            Err(_) => Err(format!("no word after {} s", FENCE_WAIT.as_secs())),
-        };
-        match outcome {
-            Ok(standing) => Ok((process, handle, standing)),
-            Err(message) => {
-                process.end(&handle, Duration::ZERO).await;
-                Err(message)
-            }
-        }
-    }
-
-    fn spawn(program: &Reaper) -> io::Result<(Self, ReaperHandle)> {
+    /// Starts a reaper. It waits for its fence before anything else.
+    pub(crate) fn start(program: &Reaper) -> io::Result<(Self, ReaperHandle)> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let child = Command::new(&program.program)
@@ -99,6 +76,11 @@ impl ReaperProcess {
         Ok((Self { child }, ReaperHandle { requests, state }))
     }
 
+    /// Its process id; `None` once it has ended.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.child.id()
+    }
+
     /// Waits until it has ended everything below it and itself; kills it after `patience`.
     pub(crate) async fn end(mut self, handle: &ReaperHandle, patience: Duration) {
         handle.ask(Request::End, Vec::new());
@@ -113,6 +95,18 @@ impl ReaperProcess {
 }
 
 impl ReaperHandle {
+    /// Has the reaper go behind a fence; tells what stands of it.
+    pub(crate) async fn fence(&self, plan: Option<Plan>) -> Result<Standing, String> {
+        let (reply, answer) = oneshot::channel();
+        self.lock().fence = Some(reply);
+        self.ask(Request::Fence { plan }, Vec::new());
+        match tokio::time::timeout(FENCE_WAIT, answer).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Err("the reaper ended at once".to_owned()),
+            Err(_) => Err(format!("no word after {} s", FENCE_WAIT.as_secs())),
+        }
+    }
+
     /// Starts a forkserver and gives its process id.
     pub(crate) async fn start_forkserver(
         &self,

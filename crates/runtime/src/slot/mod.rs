@@ -30,6 +30,7 @@ use crate::credentials;
 use crate::forkserver::{Mode, SlotEnds};
 use crate::judge::uncharged;
 use crate::logs::Output;
+use crate::memory::SlotMemory;
 use crate::options::RuntimeOptions;
 use crate::pool::{Pool, Waiting};
 use crate::reaper::ReaperHandle;
@@ -52,6 +53,8 @@ pub(crate) enum Command {
     Retire,
     /// End at once.
     Stop,
+    /// Its instance has more memory than it may, and this slot most of it.
+    OverMemory,
 }
 
 /// From a slot to its keeper.
@@ -118,6 +121,7 @@ pub(crate) struct Slot {
     native_stack: Vec<u8>,
     native_stack_at: Option<Instant>,
     lister: Lister,
+    memory: SlotMemory,
     calls: Vec<Running>,
     taken: Vec<Waiting>,
     served: u64,
@@ -131,6 +135,10 @@ pub(crate) struct Slot {
 
 impl Slot {
     /// Takes over a forked slot.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what a slot is made of, from one caller"
+    )]
     pub(crate) fn new(
         id: u64,
         ends: SlotEnds,
@@ -139,8 +147,10 @@ impl Slot {
         instance: Arc<str>,
         common: Common,
         reaper: ReaperHandle,
+        mut memory: SlotMemory,
     ) -> (Self, mpsc::UnboundedSender<Command>) {
         let (own, commands) = mpsc::unbounded_channel();
+        memory.tell(own.downgrade());
         let options = &common.options;
         let limit = options.frame_limit;
         let (data, data_out) = ends.data.into_split();
@@ -172,6 +182,7 @@ impl Slot {
             native_stack: Vec::new(),
             native_stack_at: None,
             lister: Lister::new(output, options.log_bytes_per_call, options.evidence_lines),
+            memory,
             calls: Vec::new(),
             taken: Vec::new(),
             served: 0,
@@ -197,10 +208,18 @@ impl Slot {
                 self.serve().await;
                 None
             }
-            Err(problem) => Some(problem),
+            Err(problem) => Some(match self.memory.oom() {
+                Some(oom) => format!("{problem}: {}", oom.words()),
+                None => problem,
+            }),
         };
         self.finish();
-        self.tell(Event::Ended(self.id, problem));
+        self.memory.end().await;
+        let (events, ended) = (self.common.events.clone(), Event::Ended(self.id, problem));
+        // The instance's memory is given back before anybody hears of the end.
+        drop(self);
+        // The keeper outlives its slots except at the end of the program.
+        let _ = events.send(ended);
     }
 
     /// Waits for the slot's first word.
@@ -232,8 +251,10 @@ impl Slot {
                 paddock_wire::VERSION
             ));
         }
-        if self.host_pid.is_none() {
-            return Err("the system doesn't tell which process it is".to_owned());
+        match self.host_pid {
+            // Before it takes calls.
+            Some(pid) => self.memory.enter(pid.as_raw_nonzero().get()).await,
+            None => return Err("the system doesn't tell which process it is".to_owned()),
         }
         credentials::enough(self.data.as_ref());
         Ok(())
@@ -245,6 +266,7 @@ impl Slot {
                 self.take_calls();
             }
             self.flush();
+            self.memory.busy(!self.calls.is_empty());
             if self.is_over() {
                 return;
             }
@@ -315,6 +337,7 @@ impl Slot {
                     self.kill(Cause::Stopped);
                 }
             }
+            Command::OverMemory => self.end_if_out_of_memory(),
         }
     }
 
@@ -371,6 +394,7 @@ impl Slot {
     /// Ends the process with all it started.
     fn kill(&mut self, cause: Cause) {
         self.reaper.kill(self.pid);
+        self.memory.kill();
         self.killed = true;
         self.leave(cause);
     }
@@ -417,13 +441,20 @@ impl Slot {
         self.lister.say_cut();
         // A reaper that is gone takes its processes along, and no exit is told any more.
         let lost = self.exited.is_none() && (self.exit_known || self.reaper.lost());
-        let cause = match &self.state {
+        let mut cause = match &self.state {
             State::Ending {
                 cause: Cause::Died, ..
             } if lost => Cause::Lost,
             State::Ending { cause, .. } => cause.clone(),
             _ => Cause::Stopped,
         };
+        if matches!(cause, Cause::Died | Cause::Broke(_))
+            && let Some(oom) = self.memory.oom()
+        {
+            cause = Cause::Memory(Box::new(oom));
+        }
+        // What is known of a process that is gone is what its group, or polling, has seen.
+        let peak = Some(self.memory.peak_of_the_dead()).filter(|&bytes| bytes > 0);
         let ending = Ending {
             cause: &cause,
             exit: self.exited,
@@ -434,6 +465,7 @@ impl Slot {
             now: Instant::now(),
         };
         for mut running in calls {
+            running.peak = running.peak.or(peak);
             let part = ending.part(&running);
             if part.suspect {
                 self.common.pool.suspect(running.call);
@@ -513,7 +545,8 @@ impl Slot {
             _ => {
                 let now = Instant::now();
                 let timeout = self.common.timeout;
-                self.calls.iter().map(|c| c.next_look(now, timeout)).min()
+                let looks = self.calls.iter().map(|c| c.next_look(now, timeout));
+                looks.min().map(|at| at.min(self.memory.next_look(now)))
             }
         };
         if next != self.armed {
