@@ -4,9 +4,11 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use paddock_jail::message::Exit;
 use paddock_types::{CallId, Fault, Location, SubKind};
 
 use crate::forkserver::ForkserverError;
+use crate::slot::ending::{exit_evidence, exit_words};
 
 /// The fault of a forkserver that can't be used.
 pub(crate) fn fault(
@@ -52,6 +54,14 @@ pub(crate) fn fault(
         }
     }
     with_lines(fault, last_lines)
+}
+
+/// The fault with how the forkserver's process ended, where that is known.
+pub(crate) fn with_exit(mut fault: Fault, exit: Option<Exit>) -> Fault {
+    let Some(exit) = exit else { return fault };
+    fault.message = format!("{}: {}", fault.message, exit_words(exit));
+    fault.evidence.extend(exit_evidence(exit));
+    fault
 }
 
 /// The fault of slots that don't come up.

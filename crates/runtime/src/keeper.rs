@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use paddock_jail::message::Exit;
 use paddock_types::{Fault, SubKind, Verdict};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -106,11 +107,23 @@ impl Host {
                 if matches!(error, ForkserverError::Slow { .. }) {
                     ask_where(&forkserver).await;
                 }
+                let exit = match error {
+                    ForkserverError::Ended(_) => end_of(&mut forkserver, reaper).await,
+                    _ => None,
+                };
                 reaper.kill(forkserver.pid());
-                Err(fault(&error, forkserver.last_lines()))
+                let fault = fault(&error, forkserver.last_lines());
+                Err(create::with_exit(fault, exit))
             }
         }
     }
+}
+
+/// How a forkserver ended that is gone, once all is heard that it had to say.
+async fn end_of(forkserver: &mut Forkserver, reaper: &ReaperHandle) -> Option<Exit> {
+    let exit = reaper.adopt(forkserver.pid());
+    forkserver.hear_out(STACK_WAIT).await;
+    tokio::time::timeout(STACK_WAIT, exit).await.ok()?.ok()
 }
 
 /// Has an import that doesn't end say where it is: `faulthandler` writes to its standard error.
@@ -363,7 +376,13 @@ impl Keeper {
         let host = host.ok_or(ForkserverError::Ended("was to fork a slot"))?;
         let ends = host
             .forkserver
-            .fork(id, self.common.mode, capacity, self.recipe.content_format)
+            .fork(
+                id,
+                self.common.mode,
+                capacity,
+                self.recipe.content_format,
+                self.common.options.frame_limit,
+            )
             .await?;
         let name: Arc<str> = format!("{}-{instance}", self.recipe.plugin).into();
         let output = Output::new(

@@ -19,6 +19,7 @@ mod plugin;
 mod pool;
 mod reaper;
 mod scaling;
+mod size;
 mod slot;
 
 pub use call::{Call, CallClock, PauseGuard};

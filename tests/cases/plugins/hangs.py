@@ -19,8 +19,7 @@ R = Runtime(timeout=1, max_concurrency=4, max_replicas=2)
 
 @group_grader(runtime=R)
 def turns_in_python(context, sample, trajectories):
-    while True:
-        pass  # IN-PYTHON
+    while True: pass  # IN-PYTHON
 
 
 @group_grader(runtime=R)

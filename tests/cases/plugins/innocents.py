@@ -15,8 +15,8 @@ here = 0
 def begins(context, sample):
     """What a call does that nobody should do twice: it is told once an attempt."""
     global here
-    here += 1
     tell(f"{sample.extra['n']} {context.attempt}")
+    here += 1
 
 
 def is_guilty(sample):

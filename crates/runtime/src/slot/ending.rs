@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use paddock_jail::message::Exit;
 use paddock_types::{CallId, SubKind, Verdict};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::running::{Phase, Running};
 use crate::judge::{failure, uncharged};
@@ -129,18 +129,22 @@ impl Ending<'_> {
     fn eof(&self, running: &Running) -> Verdict {
         let message = match self.cause {
             Cause::Broke(problem) => format!("its process broke the protocol: {problem}"),
-            _ => format!("its process ended without an answer: {}", self.how()),
+            _ => {
+                let at = place_of_dump(&self.native_stack);
+                let at = at.map(|at| format!(", at {at}")).unwrap_or_default();
+                format!("its process ended without an answer: {}{at}", self.how())
+            }
         };
         let mut verdict = failure(SubKind::Eof, message);
-        match self.exit {
-            Some(Exit::Code(code)) => verdict.evidence.insert("exit_code".into(), json!(code)),
-            Some(Exit::Signal(signal)) => {
-                let name = signal_name(signal);
-                verdict.evidence.insert("signal_name".into(), json!(name));
-                verdict.evidence.insert("signal".into(), json!(signal))
-            }
-            None => None,
-        };
+        verdict
+            .evidence
+            .extend(self.exit.into_iter().flat_map(exit_evidence));
+        if !self.native_stack.is_empty() {
+            // What `faulthandler` says of a crash in C code.
+            verdict
+                .evidence
+                .insert("threads".into(), json!(self.native_stack));
+        }
         self.common(running, &mut verdict);
         verdict
     }
@@ -202,14 +206,31 @@ impl Ending<'_> {
     }
 
     fn how(&self) -> String {
-        match self.exit {
-            Some(Exit::Code(code)) => format!("exit code {code}"),
-            Some(Exit::Signal(signal)) => match signal_name(signal) {
-                Some(name) => format!("signal {signal} ({name})"),
-                None => format!("signal {signal}"),
-            },
-            None => "it closed its socket".to_owned(),
-        }
+        self.exit
+            .map_or_else(|| "it closed its socket".to_owned(), exit_words)
+    }
+}
+
+/// How a process ended, in words.
+pub(crate) fn exit_words(exit: Exit) -> String {
+    match exit {
+        Exit::Code(code) => format!("exit code {code}"),
+        Exit::Signal(signal) => match signal_name(signal) {
+            Some(name) => format!("signal {signal} ({name})"),
+            None => format!("signal {signal}"),
+        },
+    }
+}
+
+/// How a process ended, as evidence.
+pub(crate) fn exit_evidence(exit: Exit) -> Map<String, Value> {
+    let told = match exit {
+        Exit::Code(code) => json!({"exit_code": code}),
+        Exit::Signal(signal) => json!({"signal_name": signal_name(signal), "signal": signal}),
+    };
+    match told {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
     }
 }
 

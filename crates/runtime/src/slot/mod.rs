@@ -40,6 +40,8 @@ const DRAIN_WAIT: Duration = Duration::from_millis(500);
 const ABANDON_GRACE: Duration = Duration::from_secs(2);
 /// Quiet for this long, a stack pipe has said everything.
 const STACK_QUIET: Duration = Duration::from_millis(15);
+/// Stacks and log lines have their own bounds: a small limit for calls must not refuse them.
+const CONTROL_LIMIT: usize = 4 << 20;
 /// Bytes of native stacks kept.
 const STACK_LIMIT: usize = 256 << 10;
 
@@ -164,8 +166,8 @@ impl Slot {
             control,
             control_to,
             control_open: true,
-            control_decoder: Decoder::new(limit),
-            control_out: Outbox::new(limit),
+            control_decoder: Decoder::new(limit.max(CONTROL_LIMIT)),
+            control_out: Outbox::new(limit.max(CONTROL_LIMIT)),
             stdout: Stream::new(ends.stdout, "stdout"),
             stderr: Stream::new(ends.stderr, "stderr"),
             stack: Stream::new(ends.stack, "stack"),

@@ -4,7 +4,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use paddock_types::{Outcome, SubKind};
-use paddock_wire::{Answer, Frame, Kind, LogEntry, Stacks};
+use paddock_wire::{Answer, Frame, FrameError, Kind, LogEntry, Stacks};
 use rustix::process::{Signal, kill_process};
 
 use super::ending::{Cause, Ending};
@@ -13,6 +13,7 @@ use super::{STACK_LIMIT, STACK_QUIET, Slot, State, owner};
 use crate::forkserver::Mode;
 use crate::judge::{failure, judge};
 use crate::logs::LogBudget;
+use crate::size;
 
 /// The peak memory of every so many calls is read, and of all that were slow or failed.
 const SAMPLE_MEMORY: u64 = 64;
@@ -53,7 +54,14 @@ impl Slot {
             match self.outbox.push(Kind::Call, call, attempt, body) {
                 Ok(()) => self.calls.push(running),
                 Err(problem) => {
-                    let message = format!("the request can't be sent: {problem}");
+                    let message = match problem {
+                        FrameError::TooLong { length, limit } => format!(
+                            "the request takes {}: allowed are {} (frame_limit), its frame included",
+                            size::shown(length),
+                            size::shown(limit)
+                        ),
+                        problem => format!("the request can't be sent: {problem}"),
+                    };
                     running.answer(failure(SubKind::Raised, message), &self.instance);
                 }
             }
