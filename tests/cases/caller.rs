@@ -58,7 +58,7 @@ pub(crate) fn paddock() -> Command {
 pub(crate) fn start(project: &Project, mark: &str, function: &str, args: &[String]) -> Calls {
     let mut command = paddock();
     command
-        .args(["call", function, "--json", "--project"])
+        .args(["call", function, "--project"])
         .arg(project.dir())
         .args(["--env", &format!("PADDOCK_CASE_MARK={mark}")])
         .args(args)

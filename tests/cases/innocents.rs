@@ -28,6 +28,7 @@ fn numbered(function: &str, count: usize) -> (Vec<Value>, Vec<String>) {
         })
         .collect();
     let args = [
+        "--json".to_owned(),
         "--request".to_owned(),
         Value::from(requests).to_string(),
         "--env".to_owned(),

@@ -12,6 +12,7 @@ mod peer;
 mod processes;
 mod project;
 mod run;
+mod text;
 
 use std::path::{Path, PathBuf};
 

@@ -72,6 +72,7 @@ fn one(case: &Case, plugins: &Path) -> Vec<String> {
     let peer = Peer::start();
     let mark = mark();
     let mut args = vec![
+        "--json".to_owned(),
         "--request".to_owned(),
         case.requests().to_string(),
         "--calls".to_owned(),

@@ -41,14 +41,15 @@ def line(call: Call, level: str, logger: str, text: str, time_ms: int | None = N
     if call is INSTANCE:
         _refill(call)
     size = len(text)
+    if size > LINE_LIMIT:
+        text = f"{text[:LINE_LIMIT]}… ({size - LINE_LIMIT} characters of the line cut)"
+        size = len(text)
     if call.kept_lines >= LINES_LIMIT or call.kept_characters + size > CHARACTERS_LIMIT:
         call.cut_lines += 1
         call.cut_characters += size
         return
-    if size > LINE_LIMIT:
-        text = f"{text[:LINE_LIMIT]}… ({size - LINE_LIMIT} characters of the line cut)"
     call.kept_lines += 1
-    call.kept_characters += len(text)
+    call.kept_characters += size
     _put(call, level, logger, text, time_ms)
 
 

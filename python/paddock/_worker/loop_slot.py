@@ -83,9 +83,13 @@ class LoopSlot(asyncio.BufferedProtocol):
         while not self._over:
             try:
                 loop.run_forever()
-            except BaseException as error:  # a plugin's own task raised SystemExit
+            except (SystemExit, KeyboardInterrupt) as error:  # a plugin's own task raised it
                 told = f"a task ended with {type(error).__name__}: the event loop goes on"
                 logs.line(INSTANCE, "warning", "paddock", told)
+            except BaseException as error:  # nothing else comes out: a plugin broke the loop itself
+                told = f"the event loop can't go on: {type(error).__name__}: {error}"
+                logs.line(INSTANCE, "error", "paddock", told)
+                os._exit(70)
         del connecting  # a task that nobody holds may vanish
 
     # The protocol: called by the loop.

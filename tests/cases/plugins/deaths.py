@@ -1,4 +1,5 @@
 """Calls that take their process with them, and calls that only look like it."""
+import asyncio
 import ctypes
 import os
 import signal
@@ -78,6 +79,54 @@ def closes_everything(context, sample, trajectories):
 @group_grader(runtime=R)
 async def dies_in_a_coroutine(context, sample, trajectories):
     os._exit(9)
+
+
+@group_grader(runtime=R)
+async def closes_many_in_a_loop(context, sample, trajectories):
+    os.closerange(3, 256)  # the loop's own descriptors are among them
+    await asyncio.sleep(0.01)
+    return ok(trajectories)
+
+
+@group_grader(runtime=Runtime(timeout=10, concurrency="thread"))
+def closes_many_in_a_thread(context, sample, trajectories):
+    os.closerange(3, 256)
+    return ok(trajectories)
+
+
+@group_grader(runtime=R)
+async def closes_everything_in_a_loop(context, sample, trajectories):
+    os.closerange(0, 65_536)
+    await asyncio.sleep(600)
+
+
+@group_grader(runtime=R)
+async def stops_the_loop(context, sample, trajectories):
+    asyncio.get_running_loop().stop()
+    await asyncio.sleep(0.01)
+    return ok(trajectories)
+
+
+@group_grader(runtime=R)
+async def exits_in_a_task(context, sample, trajectories):
+    async def leave():
+        sys.exit("from a task")
+
+    task = asyncio.create_task(leave())
+    await asyncio.wait([task])
+    return ok(trajectories)
+
+
+@group_grader(runtime=R)
+async def nests_a_loop(context, sample, trajectories):
+    asyncio.run(asyncio.sleep(0))
+
+
+@group_grader(runtime=R)
+def aborts_beside_threads(context, sample, trajectories):
+    for _ in range(4):
+        threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+    os.abort()  # ABORTS-HERE
 
 
 @group_grader(runtime=Runtime(timeout=10, concurrency="thread"))

@@ -154,6 +154,39 @@ async def floods_in_a_loop(context, sample, trajectories):
     return ok(trajectories)
 
 
+@group_grader(runtime=Runtime(timeout=20, concurrency="thread"))
+def prints_in_a_thread(context, sample, trajectories):
+    print("printed in a thread")
+    sys.stdout.buffer.write(b"bytes in a thread \xff\n")
+    log.info("logged in a thread")
+    sys.stderr.write("without an end")
+    return ok(trajectories)
+
+
+@group_grader(runtime=Runtime(timeout=20, concurrency="thread"))
+def floods_in_a_thread(context, sample, trajectories):
+    for _ in range(100_000):
+        print("z" * 200)
+    return ok(trajectories)
+
+
+@group_grader(runtime=R)
+async def long_line_in_a_loop(context, sample, trajectories):
+    print("begins", end=" ")
+    print("x" * 10_000_000)
+    print("after it")
+    return ok(trajectories)
+
+
+@group_grader(runtime=R)
+async def closes_its_output_in_a_loop(context, sample, trajectories):
+    print("before")
+    os.close(1)
+    os.close(2)
+    print("still heard")
+    return ok(trajectories)
+
+
 async def _everywhere(n):
     """Says its number in every way that keeps to its call."""
     loop = asyncio.get_running_loop()

@@ -256,9 +256,16 @@ fn place(stack: &str) -> Option<String> {
 /// file that is not of Python's own library.
 fn place_of_dump(dump: &str) -> Option<String> {
     let library = ["/lib/python", "paddock/_worker", "<frozen"];
-    dump.lines()
-        .filter(|line| !library.iter().any(|part| line.contains(part)))
-        .find_map(place_in)
+    let first = |part: &str| {
+        part.lines()
+            .filter(|line| !library.iter().any(|part| line.contains(part)))
+            .find_map(place_in)
+    };
+    // The thread that crashed, or that the signal interrupted; then any.
+    let current = dump
+        .split("\n\n")
+        .find(|part| part.contains("Current thread"));
+    current.and_then(first).or_else(|| first(dump))
 }
 
 fn place_in(line: &str) -> Option<String> {
@@ -385,6 +392,10 @@ mod tests {
         assert_eq!(place(stack).as_deref(), Some("b.py:7 in inner"));
         let dump = "Current thread 0x1 (most recent call first):\n  File \"/usr/lib/python3.11/re.py\", line 1 in x\n  File \"/p/g.py\", line 9 in grade\n";
         assert_eq!(place_of_dump(dump).as_deref(), Some("/p/g.py:9 in grade"));
+        let dump = format!(
+            "Thread 0x2 (most recent call first):\n  File \"/p/other.py\", line 1 in x\n\n{dump}"
+        );
+        assert_eq!(place_of_dump(&dump).as_deref(), Some("/p/g.py:9 in grade"));
         assert_eq!(place("nothing"), None);
     }
 }

@@ -38,6 +38,8 @@ use crate::reaper::ReaperHandle;
 const DRAIN_WAIT: Duration = Duration::from_millis(500);
 /// How long an abandoned call may take to end before its process takes no more calls.
 const ABANDON_GRACE: Duration = Duration::from_secs(2);
+/// Before the wait for evidence is over, `faulthandler` has this long.
+const NATIVE_WAIT: Duration = Duration::from_millis(60);
 /// Quiet for this long, a stack pipe has said everything.
 const STACK_QUIET: Duration = Duration::from_millis(15);
 /// Stacks and log lines have their own bounds: a small limit for calls must not refuse them.
@@ -301,9 +303,21 @@ impl Slot {
             (_, State::Ending { .. }) => return,
             (false, _) => Cause::Lost,
             (true, _) if self.calls.is_empty() => Cause::Retired,
-            (true, _) => Cause::Died,
+            (true, _) => self.cause_of_death(),
         };
         self.leave(cause);
+    }
+
+    /// Why a process is gone that nobody has killed: past a deadline, that was it.
+    fn cause_of_death(&self) -> Cause {
+        let late = |c: &&Running| c.phase != Phase::Runs && !c.abandoned;
+        match self.calls.iter().find(late).map(Running::key) {
+            Some(overdue) => Cause::Overdue {
+                overdue,
+                guilty: (self.calls.len() == 1).then_some(overdue),
+            },
+            None => Cause::Died,
+        }
     }
 
     fn on_command(&mut self, command: Command) {
@@ -410,7 +424,7 @@ impl Slot {
             let _ = kill_process(pid, Signal::KILL);
         }
         self.hear_out();
-        self.read_stack();
+        self.drain_stack();
         let mut calls = std::mem::take(&mut self.calls);
         for stream in [&mut self.stdout, &mut self.stderr] {
             let owner = owner(self.common.mode, &mut calls);
