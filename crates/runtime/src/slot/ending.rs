@@ -13,6 +13,9 @@ use serde_json::{Map, Value, json};
 use super::running::{Phase, Running};
 use crate::judge::{failure, uncharged};
 
+/// From this attempt on a call whose process was ended for another runs alone.
+const SEEN_ENOUGH: u32 = 3;
+
 /// Why the process ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Cause {
@@ -89,7 +92,9 @@ impl Ending<'_> {
                     )),
                     *guilty,
                 ),
-                suspect: false,
+                // Innocent, as far as is known. But one that meets the guilty again and again
+                // comes to its own verdict only where nobody else is.
+                suspect: running.attempt >= SEEN_ENOUGH,
             },
             Cause::Overdue {
                 overdue,
@@ -384,6 +389,9 @@ mod tests {
         let part = end.part(&innocent);
         assert!(part.verdict.platform && !part.suspect);
         assert!(part.verdict.evidence.contains_key("neighbour"));
+        let mut unlucky = running();
+        unlucky.attempt = SEEN_ENOUGH;
+        assert!(end.part(&unlucky).suspect);
     }
 
     #[test]
