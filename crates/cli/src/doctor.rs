@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
+use paddock_jail::cgroup;
 use paddock_runtime::Part;
 use serde::Serialize;
 
@@ -31,10 +32,54 @@ struct Found {
     memory_bytes: Option<u64>,
     memory_free_bytes: Option<u64>,
     cache: PathBuf,
+    memory_limit: MemoryLimit,
     /// Every part of the fence; nothing if none could be put up.
     fence: Vec<Part>,
     /// Why not.
     fence_failed: Option<String>,
+}
+
+/// Who sees to it that a plugin keeps to its memory.
+#[derive(Debug, Serialize)]
+struct MemoryLimit {
+    /// `cgroup-v2`, `cgroup-v1` or `polling`.
+    by: &'static str,
+    /// Whether groups limit processor time as well.
+    cpu: bool,
+    /// Whether groups limit the number of processes as well.
+    pids: bool,
+    /// Why there are no groups.
+    problem: Option<String>,
+}
+
+impl MemoryLimit {
+    fn here() -> Self {
+        let probe = cgroup::probe();
+        let by = match probe.version {
+            Some(2) if probe.memory => "cgroup-v2",
+            Some(1) if probe.memory => "cgroup-v1",
+            _ => "polling",
+        };
+        Self {
+            by,
+            cpu: probe.cpu,
+            pids: probe.pids,
+            problem: Some(probe.problem).filter(|problem| !problem.is_empty()),
+        }
+    }
+
+    fn shown(&self) -> String {
+        let missing = |has: bool, what| if has { "" } else { what };
+        match &self.problem {
+            Some(problem) => format!("by {}, 20 times a second: {problem}", self.by),
+            None => format!(
+                "by {}{}{}",
+                self.by,
+                missing(self.cpu, ", without processor time"),
+                missing(self.pids, ", without the number of processes")
+            ),
+        }
+    }
 }
 
 /// Pythons to try, best first.
@@ -65,6 +110,7 @@ pub(crate) fn run(args: &Args) -> Done {
         memory_bytes: memory("MemTotal:"),
         memory_free_bytes: memory("MemAvailable:"),
         cache: args.cache.path(),
+        memory_limit: MemoryLimit::here(),
         fence,
         fence_failed,
     };
@@ -113,6 +159,7 @@ fn shown(found: &Found) -> String {
         ),
     );
     fact("cache", found.cache.display().to_string());
+    fact("memory limits", found.memory_limit.shown());
     if let Some(message) = &found.fence_failed {
         let advice = "plugins don't start; --no-fence runs them with your rights and files";
         fact("fence", format!("can't be put up: {message}; {advice}"));

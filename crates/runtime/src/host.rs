@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use paddock_jail::message::Exit;
 use paddock_types::Fault;
 
 use crate::create;
@@ -115,8 +116,12 @@ impl Host {
                 if matches!(error, ForkserverError::Slow { .. }) {
                     ask_where(reaper, &forkserver).await;
                 }
+                let exit = match error {
+                    ForkserverError::Ended(_) => end_of(&mut forkserver, reaper).await,
+                    _ => None,
+                };
                 reaper.kill(forkserver.pid());
-                let fault = fault(&error, forkserver.last_lines());
+                let fault = create::with_exit(fault(&error, forkserver.last_lines()), exit);
                 Err(match recipe.memory.import_ran_out() {
                     Some(limit) if matches!(error, ForkserverError::Ended(_)) => {
                         create::import_ran_out(fault, &recipe.program.function, limit)
@@ -126,6 +131,13 @@ impl Host {
             }
         }
     }
+}
+
+/// How a forkserver ended that is gone, once all is heard that it had to say.
+async fn end_of(forkserver: &mut Forkserver, reaper: &ReaperHandle) -> Option<Exit> {
+    let exit = reaper.adopt(forkserver.pid());
+    forkserver.hear_out(STACK_WAIT).await;
+    tokio::time::timeout(STACK_WAIT, exit).await.ok()?.ok()
 }
 
 /// Has an import that doesn't end say where it is: `faulthandler` writes to its standard error.

@@ -345,7 +345,13 @@ impl Keeper {
         let host = host.ok_or(ForkserverError::Ended("was to fork a slot"))?;
         let ends = host
             .forkserver
-            .fork(id, self.common.mode, capacity, self.recipe.content_format)
+            .fork(
+                id,
+                self.common.mode,
+                capacity,
+                self.recipe.content_format,
+                self.common.options.frame_limit,
+            )
             .await?;
         let name: Arc<str> = format!("{}-{instance}", self.recipe.plugin).into();
         let output = Output::new(

@@ -24,6 +24,7 @@ mod plugin;
 mod pool;
 mod reaper;
 mod scaling;
+mod size;
 mod slot;
 
 pub use call::{Call, CallClock, PauseGuard};

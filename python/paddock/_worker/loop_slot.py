@@ -15,7 +15,7 @@ import sys
 import threading
 from typing import Any
 
-from . import answer, frames, logs, request, seeds, stacks
+from . import answer, children, executors, frames, logs, request, seeds, stacks
 from .calls import CURRENT, INSTANCE, Call, Early
 from .control import Dump
 from .load import Loaded
@@ -70,6 +70,8 @@ class LoopSlot(asyncio.BufferedProtocol):
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, logs.Stream):
                 stream.into_lines()
+        executors.install()
+        children.install()
         self._loop = loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
         loop.set_default_executor(_Executor(thread_name_prefix="asyncio"))
@@ -81,9 +83,13 @@ class LoopSlot(asyncio.BufferedProtocol):
         while not self._over:
             try:
                 loop.run_forever()
-            except BaseException as error:  # a plugin's own task raised SystemExit
+            except (SystemExit, KeyboardInterrupt) as error:  # a plugin's own task raised it
                 told = f"a task ended with {type(error).__name__}: the event loop goes on"
                 logs.line(INSTANCE, "warning", "paddock", told)
+            except BaseException as error:  # nothing else comes out: a plugin broke the loop itself
+                told = f"the event loop can't go on: {type(error).__name__}: {error}"
+                logs.line(INSTANCE, "error", "paddock", told)
+                os._exit(70)
         del connecting  # a task that nobody holds may vanish
 
     # The protocol: called by the loop.
@@ -172,7 +178,8 @@ class LoopSlot(asyncio.BufferedProtocol):
         logs.end(call)
         if not self._out:
             self._loop.call_soon(self._flush)
-        self._out.append(frames.frame(frames.ANSWER, call.id, call.attempt, made.body))
+        body = made.with_residue(children.left(call))
+        self._out.append(frames.frame(frames.ANSWER, call.id, call.attempt, body))
         self._calls.pop((call.id, call.attempt), None)
         if self._ended:
             self._end()
