@@ -182,7 +182,7 @@ fn block<S: Simd, const M: usize>(
     let rows: [&[f32]; M] = std::array::from_fn(|row| &left[row * depth..(row + 1) * depth]);
     for (number, panel) in right.iter().enumerate() {
         for pair in 0..pairs::<S>(PANEL) {
-            let left = |k: usize| std::array::from_fn(|row| rows[row][k]);
+            let left = |row: usize, k: usize| rows[row][k];
             let sums = tile::<S, M>(simd, panel, PANEL, pair, depth, left, zero(simd));
             for (sums, out) in sums.into_iter().zip(out.chunks_exact_mut(cols)) {
                 let out = &mut out[number * PANEL..];
@@ -214,7 +214,7 @@ impl WithSimd for OnePanel<'_> {
             .zip(self.out.chunks_exact_mut(PANEL));
         for (row, out) in rows {
             for pair in 0..pairs::<S>(PANEL) {
-                let left = |k: usize| [row[k]];
+                let left = |_: usize, k: usize| row[k];
                 let [sums] =
                     tile::<S, 1>(simd, self.panel, PANEL, pair, self.depth, left, zero(simd));
                 store(simd, sums, pair, out);
@@ -280,7 +280,8 @@ fn outer_rows<S: Simd, const M: usize>(
         let left = &left[..depth];
         for (number, panel) in right.iter().enumerate() {
             for pair in 0..pairs::<S>(PANEL) {
-                let sums = tile::<S, M>(simd, panel, PANEL, pair, depth, |k| left[k], zero(simd));
+                let left = |row: usize, k: usize| left[k][row];
+                let sums = tile::<S, M>(simd, panel, PANEL, pair, depth, left, zero(simd));
                 for (sums, out) in sums.into_iter().zip(into.chunks_exact_mut(cols)) {
                     add(simd, sums, pair, &mut out[number * PANEL..]);
                 }

@@ -24,7 +24,9 @@ pub(super) fn zero<S: Simd, const M: usize>(simd: S) -> Tile<S, M> {
 }
 
 /// Goes on with `sums` over `depth` rows of `right`, each of `columns` numbers, of which the
-/// `pair`-th two vectors are taken. `left` gives the rows' factors at each step.
+/// `pair`-th two vectors are taken. `left` gives a row's factor at a step: row by row, so that
+/// no more than one of them is in a register at a time. (Given as one array a step, all were
+/// loaded first and the sums spilled to memory.)
 #[inline(always)]
 pub(super) fn tile<S: Simd, const M: usize>(
     simd: S,
@@ -32,7 +34,7 @@ pub(super) fn tile<S: Simd, const M: usize>(
     columns: usize,
     pair: usize,
     depth: usize,
-    left: impl Fn(usize) -> [f32; M],
+    left: impl Fn(usize, usize) -> f32,
     mut sums: Tile<S, M>,
 ) -> Tile<S, M> {
     let (right, _) = S::as_simd_f32s(right);
@@ -40,9 +42,8 @@ pub(super) fn tile<S: Simd, const M: usize>(
     // Counted by `depth`, so that the compiler sees that every index into `left` is in range.
     for (k, vectors) in (0..depth).zip(right.chunks_exact(width)) {
         let (a, b) = (vectors[2 * pair], vectors[2 * pair + 1]);
-        let left = left(k);
         for row in 0..M {
-            let x = simd.splat_f32s(left[row]);
+            let x = simd.splat_f32s(left(row, k));
             sums[row][0] = simd.mul_add_f32s(x, a, sums[row][0]);
             sums[row][1] = simd.mul_add_f32s(x, b, sums[row][1]);
         }
