@@ -4,8 +4,10 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use futures::future::join_all;
+use paddock_jail::cgroup::Host;
 use paddock_runtime::{Plugin, Quota};
 use paddock_types::plugin::{Concurrency, RuntimeOverrides};
 use paddock_types::{Outcome, SubKind, Verdict};
@@ -349,6 +351,38 @@ async fn nothing_is_left_of_a_plugins_groups() {
         });
         assert!(top.is_some_and(|top| !top.exists()), "{top:?}");
     }
+}
+
+#[tokio::test]
+async fn what_a_killed_paddock_left_is_removed_by_the_next_one() {
+    if !groups() {
+        return;
+    }
+    let project = small(false);
+    let path = project.path().canonicalize().expect("a path");
+    let begun = project.file("begun");
+    let extra = json!({"do": "until", "begun": begun, "file": project.file("never")});
+    let body = String::from_utf8(call(&extra).body.to_vec()).expect("text");
+    let mut host = Command::new(env!("CARGO_BIN_EXE_paddock-reaper-test"))
+        .arg("host")
+        .arg(&path)
+        .arg("acts:grade")
+        .arg(project.cache())
+        .arg(body)
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    eventually("its call has begun", || begun.exists().then_some(())).await;
+    let made = groups_of(&path);
+    assert!(!made.is_empty());
+    host.kill().expect("killed");
+    host.wait().expect("collected");
+    eventually("all of it is gone", || {
+        // As every start does; the living groups of this test's neighbours are left alone.
+        Host::find().expect("found before");
+        made.iter().all(|group| !group.exists()).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
