@@ -269,6 +269,42 @@ async fn calls_that_share_a_process_are_called_again_and_the_one_that_eats_is_fo
 }
 
 #[tokio::test]
+async fn in_a_mix_of_all_each_call_gets_its_own_verdict() {
+    for polled in ways() {
+        let project = small(polled);
+        let limits = RuntimeOverrides {
+            max_replicas: Some(2),
+            ..one_instance(4)
+        };
+        let plugin = project.start("grade", limits).await;
+        let calls = (0..48).map(|n| {
+            let (what, expected) = match n % 8 {
+                0 => ("eat", Some(SubKind::Oom)),
+                3 => ("eat in a child", Some(SubKind::Oom)),
+                5 => ("kill", Some(SubKind::Eof)),
+                _ => ("nothing", None),
+            };
+            let plugin = &plugin;
+            async move {
+                let mut call = call(&json!({ "do": what }));
+                loop {
+                    let verdict = verdict(plugin, call.clone()).await;
+                    // Two that eat at once may each have used less than half.
+                    if verdict.platform && call.attempt < 10 {
+                        call.attempt += 1;
+                        continue;
+                    }
+                    assert_eq!(verdict.sub_kind, expected, "{what}: {verdict:#?}");
+                    break;
+                }
+            }
+        });
+        join_all(calls).await;
+        plugin.close().await;
+    }
+}
+
+#[tokio::test]
 async fn forks_without_end_are_bounded_and_none_is_left() {
     let probe = paddock_jail::cgroup::probe();
     if !probe.pids {
