@@ -243,7 +243,9 @@ impl Keeper {
         let starved = queued > 0
             && self.common.mode == Mode::Process
             && slots >= 2 * self.cores
-            && self.cpu.starved(present().filter_map(|s| s.host_pid), now);
+            && (self.cpu.starved(present().filter_map(|s| s.host_pid), now)
+                || self.instances.have_all_cores()
+                    && self.cpu.capped(self.recipe.memory.throttled(), now));
         View {
             queued,
             coming,

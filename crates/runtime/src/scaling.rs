@@ -72,6 +72,12 @@ impl Instances {
         }
     }
 
+    /// True if the instances there are may use all of the machine's cores, or no other may be opened.
+    pub(crate) fn have_all_cores(&self) -> bool {
+        self.spread
+            .is_some_and(|(instances, _)| self.used.len() >= instances.min(self.max) as usize)
+    }
+
     /// Puts no more slots into an instance than it has memory for.
     pub(crate) fn at_most(&mut self, slots: usize) {
         if self.mode == Mode::Process {
@@ -249,6 +255,11 @@ mod tests {
         let numbers: Vec<u32> = places.into_iter().map(|(number, _)| number).collect();
         assert_eq!(numbers[..6], [1, 1, 2, 2, 1, 1]);
         assert_eq!(numbers.len(), 30);
+        assert!(instances.have_all_cores());
+        let mut instances = Instances::new(Mode::Process, 1, 3, 10);
+        instances.spread(1, 2);
+        assert_eq!(instances.place(), Some((1, 1)));
+        assert!(!instances.have_all_cores());
         // One instance may be all there is.
         let mut single = Instances::new(Mode::Process, 1, 1, 4);
         single.spread(1, 64);

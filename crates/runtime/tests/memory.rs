@@ -4,8 +4,10 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use futures::future::join_all;
+use paddock_jail::cgroup::Host;
 use paddock_runtime::{Plugin, Quota};
 use paddock_types::plugin::{Concurrency, RuntimeOverrides};
 use paddock_types::{Outcome, SubKind, Verdict};
@@ -267,6 +269,42 @@ async fn calls_that_share_a_process_are_called_again_and_the_one_that_eats_is_fo
 }
 
 #[tokio::test]
+async fn in_a_mix_of_all_each_call_gets_its_own_verdict() {
+    for polled in ways() {
+        let project = small(polled);
+        let limits = RuntimeOverrides {
+            max_replicas: Some(2),
+            ..one_instance(4)
+        };
+        let plugin = project.start("grade", limits).await;
+        let calls = (0..48).map(|n| {
+            let (what, expected) = match n % 8 {
+                0 => ("eat", Some(SubKind::Oom)),
+                3 => ("eat in a child", Some(SubKind::Oom)),
+                5 => ("kill", Some(SubKind::Eof)),
+                _ => ("nothing", None),
+            };
+            let plugin = &plugin;
+            async move {
+                let mut call = call(&json!({ "do": what }));
+                loop {
+                    let verdict = verdict(plugin, call.clone()).await;
+                    // Two that eat at once may each have used less than half.
+                    if verdict.platform && call.attempt < 10 {
+                        call.attempt += 1;
+                        continue;
+                    }
+                    assert_eq!(verdict.sub_kind, expected, "{what}: {verdict:#?}");
+                    break;
+                }
+            }
+        });
+        join_all(calls).await;
+        plugin.close().await;
+    }
+}
+
+#[tokio::test]
 async fn forks_without_end_are_bounded_and_none_is_left() {
     let probe = paddock_jail::cgroup::probe();
     if !probe.pids {
@@ -349,6 +387,38 @@ async fn nothing_is_left_of_a_plugins_groups() {
         });
         assert!(top.is_some_and(|top| !top.exists()), "{top:?}");
     }
+}
+
+#[tokio::test]
+async fn what_a_killed_paddock_left_is_removed_by_the_next_one() {
+    if !groups() {
+        return;
+    }
+    let project = small(false);
+    let path = project.path().canonicalize().expect("a path");
+    let begun = project.file("begun");
+    let extra = json!({"do": "until", "begun": begun, "file": project.file("never")});
+    let body = String::from_utf8(call(&extra).body.to_vec()).expect("text");
+    let mut host = Command::new(env!("CARGO_BIN_EXE_paddock-reaper-test"))
+        .arg("host")
+        .arg(&path)
+        .arg("acts:grade")
+        .arg(project.cache())
+        .arg(body)
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    eventually("its call has begun", || begun.exists().then_some(())).await;
+    let made = groups_of(&path);
+    assert!(!made.is_empty());
+    host.kill().expect("killed");
+    host.wait().expect("collected");
+    eventually("all of it is gone", || {
+        // As every start does; the living groups of this test's neighbours are left alone.
+        Host::find().expect("found before");
+        made.iter().all(|group| !group.exists()).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

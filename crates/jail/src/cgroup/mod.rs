@@ -159,6 +159,40 @@ impl Group {
         }
     }
 
+    /// Gives it as much of contended cores as so many processes would get that are in no group. False if the host has
+    /// no such setting.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn weigh(&self, processes: u32) -> io::Result<bool> {
+        let processes = u64::from(processes.max(1));
+        match &self.0 {
+            Layout::One { cpu: None, .. } => Ok(false),
+            Layout::One { cpu: Some(at), .. } => write_if_there(
+                at,
+                "cpu.shares",
+                &(processes * 1024).min(1 << 18).to_string(),
+            ),
+            Layout::Two(at) => {
+                write_if_there(at, "cpu.weight", &(processes * 100).min(10_000).to_string())
+            }
+        }
+    }
+
+    /// In how many spans of time it had something to do, and in how many of them it wanted more than its cores.
+    ///
+    /// # Errors
+    /// If the kernel keeps no such account.
+    pub fn throttled(&self) -> io::Result<(u64, u64)> {
+        let at = match &self.0 {
+            Layout::One { cpu: None, .. } => return Err(files::missing("cpu controller")),
+            Layout::One { cpu: Some(at), .. } | Layout::Two(at) => at,
+        };
+        let text = fs::read_to_string(at.join("cpu.stat"))?;
+        let field = |key| files::field(&text, key).ok_or_else(|| files::missing(key));
+        Ok((field("nr_periods")?, field("nr_throttled")?))
+    }
+
     /// Puts a process into it, with all its threads; what that starts from now on is in it too.
     ///
     /// # Errors

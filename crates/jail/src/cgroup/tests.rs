@@ -122,6 +122,12 @@ fn version_two_is_written_as_the_kernel_reads_it() {
     );
     assert!(group.limit_cores(2).expect("written"));
     assert_eq!(text("cpu.max"), "50000 25000");
+    fs::write(group.folder().join("cpu.weight"), "").expect("written");
+    assert!(group.weigh(4).expect("written"));
+    assert_eq!(text("cpu.weight"), "400");
+    let stat = "usage_usec 9\nnr_periods 7\nnr_throttled 3\n";
+    fs::write(group.folder().join("cpu.stat"), stat).expect("written");
+    assert_eq!(group.throttled().ok(), Some((7, 3)));
     assert!(
         !group.limit_pids(64).expect("no error"),
         "there is no such file"

@@ -142,6 +142,13 @@ impl PluginMemory {
         (caps && (cores as usize) < machine_cores()).then_some(cores)
     }
 
+    /// In how many spans of time the instances had something to do, and in how many they wanted more than their cores.
+    pub(crate) fn throttled(&self) -> (u64, u64) {
+        let told = |instance: Arc<InstanceMemory>| instance.group.as_ref()?.1.throttled().ok();
+        let all = self.instances().into_iter().filter_map(told);
+        all.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    }
+
     /// Puts the reaper into the plugin's group, and with it whatever it starts.
     pub(crate) async fn hold(&self, reaper: Option<u32>) {
         if let (Some(tree), Some(reaper)) = (self.tree(), reaper) {
@@ -253,6 +260,8 @@ impl Tree {
     fn make(host: &Host) -> io::Result<Self> {
         let top = host.group()?;
         let base = top.child("base")?;
+        // Without groups each slot would be one among the system's processes, and there are about two a core.
+        let _ = top.weigh(machine_cores() as u32 * 2);
         Ok(Self {
             account: base.account()?,
             // All cores are no limit; this says whether there can be one.
