@@ -37,10 +37,28 @@ class _Executor(concurrent.futures.ThreadPoolExecutor):
         return job
 
 
+class _Task(asyncio.Task[Any]):
+    """A task that belongs to a call, and that no other call cancels while that one runs.
+
+    What cancels "all tasks" of the loop, as scripts do at their end, means its own.
+    """
+
+    owner: Call | None = None
+
+    def cancel(self, msg: Any = None) -> bool:
+        """Cancels the task, unless it is a neighbour's."""
+        owner, asking = self.owner, CURRENT.get()
+        if owner is not None and asking is not None and owner is not asking and owner.task:
+            told = "a task of another call was to be cancelled, which goes on"
+            logs.line(asking, "warning", "paddock", told)
+            return False
+        return super().cancel(msg)
+
+
 def _make_task(loop: Any, coroutine: Any, **options: Any) -> Any:
     """Makes a task that its call knows of."""
-    task = asyncio.Task(coroutine, loop=loop, **options)
-    call = CURRENT.get()
+    task = _Task(coroutine, loop=loop, **options)
+    task.owner = call = CURRENT.get()
     if call is not None and call.children is not None:
         call.children.add(task)
         task.add_done_callback(call.children.discard)
@@ -138,6 +156,7 @@ class LoopSlot(asyncio.BufferedProtocol):
         context.run(CURRENT.set, call)
         call.children = set()
         task = self._loop.create_task(self._run(call, loaded, given), context=context)
+        task.owner = call
         call.task = task
         self._tasks[task] = call
 
