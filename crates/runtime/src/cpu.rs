@@ -15,6 +15,9 @@ const NEGLIGIBLE: f64 = 0.08;
 /// Shorter spans tell nothing.
 const SPAN: Duration = Duration::from_millis(8);
 
+/// Whether instances are at their limit of cores is looked at in spans of this length.
+const CAP_SPAN: Duration = Duration::from_millis(75);
+
 /// What a process has used up to a point in time.
 #[derive(Debug, Clone, Copy)]
 struct Used {
@@ -29,6 +32,8 @@ struct Used {
 #[derive(Debug, Default)]
 pub(crate) struct CpuWatch {
     seen: HashMap<i32, Used>,
+    /// When instances were looked at, what they had been through by then, and what came of it.
+    cap: Option<(Instant, (u64, u64), bool)>,
 }
 
 impl CpuWatch {
@@ -56,6 +61,28 @@ impl CpuWatch {
             return !self.seen.is_empty();
         }
         starved((ran + waited) / wall, waited / ran)
+    }
+}
+
+impl CpuWatch {
+    /// True if instances wanted more than their cores in half of the time in which they had something to do. A process
+    /// that stands still for that isn't in the kernel's queue for a core, so `starved` doesn't see it. Also true
+    /// while nothing is known yet.
+    pub(crate) fn capped(&mut self, told: (u64, u64), now: Instant) -> bool {
+        match &mut self.cap {
+            None => {
+                self.cap = Some((now, told, true));
+                true
+            }
+            Some((at, _, capped)) if now.duration_since(*at) < CAP_SPAN => *capped,
+            Some((at, before, capped)) => {
+                let periods = told.0.saturating_sub(before.0);
+                let throttled = told.1.saturating_sub(before.1);
+                *capped = periods > 0 && 2 * throttled >= periods;
+                (*at, *before) = (now, told);
+                *capped
+            }
+        }
     }
 }
 
@@ -87,6 +114,19 @@ mod tests {
         assert!(!starved(0.3, 0.05), "short calls, and cores are free");
         assert!(!starved(0.01, 5.0), "sleeps");
         assert!(!starved(0.0, f64::NAN), "does nothing");
+    }
+
+    #[test]
+    fn instances_at_their_limit_of_cores_get_no_company() {
+        let mut watch = CpuWatch::default();
+        let start = Instant::now();
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        assert!(watch.capped((100, 90), at(0)), "nothing is known yet");
+        assert!(watch.capped((101, 90), at(10)));
+        assert!(!watch.capped((104, 91), at(100)), "seldom");
+        assert!(!watch.capped((108, 95), at(110)), "it is too early to say");
+        assert!(watch.capped((108, 95), at(200)), "always");
+        assert!(!watch.capped((108, 95), at(300)), "it had nothing to do");
     }
 
     #[test]

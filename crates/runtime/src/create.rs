@@ -6,8 +6,11 @@ use std::path::{Path, PathBuf};
 
 use paddock_jail::message::Exit;
 use paddock_types::{CallId, Fault, Location, SubKind};
+use serde_json::json;
 
 use crate::forkserver::ForkserverError;
+use crate::memory::Shortage;
+use crate::memory::shown::Bytes;
 use crate::slot::ending::{exit_evidence, exit_words};
 
 /// The fault of a forkserver that can't be used.
@@ -56,6 +59,13 @@ pub(crate) fn fault(
     with_lines(fault, last_lines)
 }
 
+/// The fault of a fence that can't be put up, or a reaper that can't be started.
+pub(crate) fn no_fence(message: &str) -> Fault {
+    let mut fault = Fault::internal(format!("the plugin's fence could not be put up: {message}"));
+    fault.advice = "run \"paddock doctor\" to see what this host gives; --no-fence runs plugins without it, with your own rights and files".to_owned();
+    fault
+}
+
 /// The fault with how the forkserver's process ended, where that is known.
 pub(crate) fn with_exit(mut fault: Fault, exit: Option<Exit>) -> Fault {
     let Some(exit) = exit else { return fault };
@@ -72,6 +82,37 @@ pub(crate) fn slot_fault(problem: &str, plugin: &str, last_lines: Vec<String>) -
         "see the last log lines; fewer instances (max_replicas) or a smaller max_concurrency need fewer processes",
     );
     with_lines(fault.at(at(plugin)), last_lines)
+}
+
+/// The fault of an import that used more memory than an instance has.
+pub(crate) fn import_ran_out(fault: Fault, function: &str, limit: u64) -> Fault {
+    let limit = Bytes(limit);
+    Fault {
+        message: format!("importing \"{function}\" went over the memory size of {limit}"),
+        advice: format!(
+            "load less at module level, or choose a larger size than {limit} (runtime.instance)"
+        ),
+        ..fault
+    }
+}
+
+/// The fault of an instance that is to be kept and can't be admitted.
+pub(crate) fn quota_fault(shortage: &Shortage, plugin: &str) -> Fault {
+    let fault = Fault::call_plugin(
+        SubKind::Create,
+        shortage.to_string(),
+        "choose a smaller size (runtime.instance) or fewer instances (min_replicas), or wait until others have ended",
+    );
+    let held = shortage.held.iter().map(|(plugin, sizes)| {
+        let bytes: u64 = sizes.iter().sum();
+        json!({"plugin": plugin.as_ref(), "instances": sizes.len(), "bytes": bytes})
+    });
+    fault
+        .at(at(plugin))
+        .with("quota", "memory")
+        .with("wanted_bytes", shortage.wanted)
+        .with("quota_bytes", shortage.total)
+        .with("held", held.collect::<Vec<_>>())
 }
 
 /// The place of a plugin.

@@ -7,18 +7,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use paddock_jail::message::Exit;
-use paddock_types::{Fault, SubKind, Verdict};
-use rustix::process::{Pid, Signal, kill_process};
+use paddock_types::{Fault, FaultKind, SubKind, Verdict};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::cpu::CpuWatch;
 use crate::create;
-use crate::forkserver::{Forkserver, ForkserverError, Loaded, Mode, Program};
-use crate::judge::failure;
-use crate::logs::{LogSink, Output};
-use crate::reaper::{ReaperHandle, ReaperProcess};
+use crate::forkserver::{ForkserverError, Mode};
+use crate::host::{Host, Recipe};
+use crate::judge::{failure, uncharged};
+use crate::logs::Output;
+use crate::memory::{InstanceMemory, Shortage};
 use crate::scaling::{Instances, View, grow};
 use crate::slot::{Command, Common, Event, Slot};
 
@@ -28,117 +27,20 @@ const BUSY_TURN: Duration = Duration::from_millis(10);
 const FULL_TURN: Duration = Duration::from_millis(50);
 /// The same while nobody waits.
 const CALM_TURN: Duration = Duration::from_secs(1);
+/// The same when another instance has no memory.
+const SHORT_TURN: Duration = Duration::from_millis(100);
 /// A call may have to wait this long before a slot is added for it: most find one before.
 const PATIENCE: Duration = Duration::from_millis(3);
 /// Failures to make a slot, one after the other, before the calls that wait are told.
 const SLOT_FAILURES: u32 = 3;
 /// How long slots may take to end when the plugin is closed.
 const CLOSE_WAIT: Duration = Duration::from_secs(2);
-/// How long the reaper may take to end what is left then.
-const REAPER_WAIT: Duration = Duration::from_secs(8);
 
-/// How long the stack of an import that doesn't end is waited for.
-const STACK_WAIT: Duration = Duration::from_millis(500);
-
-/// What a plugin's processes are made of.
-pub(crate) struct Recipe {
-    pub(crate) plugin: Arc<str>,
-    pub(crate) program: Program,
-    pub(crate) content_format: &'static str,
-    pub(crate) sink: LogSink,
-}
-
-/// A forkserver that has loaded the function, and the reaper above it.
-pub(crate) struct Host {
-    process: ReaperProcess,
-    reaper: ReaperHandle,
-    forkserver: Forkserver,
-}
-
-impl Host {
-    /// Starts both. On failure nothing is left.
-    pub(crate) async fn start(
-        recipe: &Recipe,
-        options: &crate::options::RuntimeOptions,
-    ) -> Result<(Self, Loaded), Fault> {
-        let (process, reaper) = ReaperProcess::start(&options.reaper).map_err(|error| {
-            Fault::internal(format!("the reaper could not be started: {error}"))
-        })?;
-        match Self::load(recipe, options, &reaper).await {
-            Ok((forkserver, loaded)) => {
-                let host = Self {
-                    process,
-                    reaper,
-                    forkserver,
-                };
-                Ok((host, loaded))
-            }
-            Err(fault) => {
-                process.end(&reaper, REAPER_WAIT).await;
-                Err(fault)
-            }
-        }
-    }
-
-    async fn load(
-        recipe: &Recipe,
-        options: &crate::options::RuntimeOptions,
-        reaper: &ReaperHandle,
-    ) -> Result<(Forkserver, Loaded), Fault> {
-        let output = Output::new(
-            recipe.sink.clone(),
-            recipe.plugin.clone(),
-            Arc::from(""),
-            options.evidence_lines,
-            options.log_bytes_per_call,
-        );
-        let fault = |error: &ForkserverError, lines: Vec<String>| {
-            create::fault(error, &recipe.plugin, &recipe.program.function, lines)
-        };
-        let mut forkserver = Forkserver::start(reaper, &recipe.program, output)
-            .await
-            .map_err(|error| fault(&error, Vec::new()))?;
-        match forkserver
-            .load(&recipe.program, options.import_timeout)
-            .await
-        {
-            Ok(loaded) => Ok((forkserver, loaded)),
-            Err(error) => {
-                if matches!(error, ForkserverError::Slow { .. }) {
-                    ask_where(&forkserver).await;
-                }
-                let exit = match error {
-                    ForkserverError::Ended(_) => end_of(&mut forkserver, reaper).await,
-                    _ => None,
-                };
-                reaper.kill(forkserver.pid());
-                let fault = fault(&error, forkserver.last_lines());
-                Err(create::with_exit(fault, exit))
-            }
-        }
-    }
-}
-
-/// How a forkserver ended that is gone, once all is heard that it had to say.
-async fn end_of(forkserver: &mut Forkserver, reaper: &ReaperHandle) -> Option<Exit> {
-    let exit = reaper.adopt(forkserver.pid());
-    forkserver.hear_out(STACK_WAIT).await;
-    tokio::time::timeout(STACK_WAIT, exit).await.ok()?.ok()
-}
-
-/// Has an import that doesn't end say where it is: `faulthandler` writes to its standard error.
-async fn ask_where(forkserver: &Forkserver) {
-    if let Some(pid) = Pid::from_raw(forkserver.pid()) {
-        // It may have ended meanwhile: then its end is the evidence.
-        let _ = kill_process(pid, Signal::USR2);
-    }
-    let until = Instant::now() + STACK_WAIT;
-    let is_told = |lines: Vec<String>| lines.iter().any(|l| l.contains("most recent call first"));
-    while !is_told(forkserver.last_lines()) && Instant::now() < until {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    // The rest of the stack comes with its first line, or right after.
-    tokio::time::sleep(Duration::from_millis(20)).await;
+/// Room for a slot.
+struct Place {
+    number: u32,
+    capacity: u32,
+    memory: Arc<InstanceMemory>,
 }
 
 struct Entry {
@@ -149,6 +51,15 @@ struct Entry {
     host_pid: Option<i32>,
     ready: bool,
     leaving: bool,
+}
+
+/// What came of the wish for another slot.
+enum Added {
+    Slot,
+    /// All instances are full.
+    Full,
+    /// Another instance has no memory.
+    Short(Shortage),
 }
 
 /// To the keeper.
@@ -176,11 +87,15 @@ impl Keeper {
         recipe: Recipe,
         common: Common,
         host: Host,
-        instances: Instances,
+        mut instances: Instances,
         events: mpsc::UnboundedReceiver<Event>,
         requests: mpsc::UnboundedReceiver<Close>,
     ) -> Self {
         let now = Instant::now();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        if let Some(each) = recipe.memory.core_limit() {
+            instances.spread(each, cores as u32);
+        }
         Self {
             recipe,
             common,
@@ -191,7 +106,7 @@ impl Keeper {
             events,
             requests,
             cpu: CpuWatch::default(),
-            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            cores,
             scaled_in: now,
             failures: 0,
             slot_failures: 0,
@@ -202,7 +117,9 @@ impl Keeper {
     /// Starts the slots that are kept, and waits until they are ready.
     pub(crate) async fn warm_up(&mut self) -> Result<(), Fault> {
         for _ in 0..self.instances.min_slots() {
-            self.add_slot().await?;
+            if let Added::Short(shortage) = self.add_slot(true).await? {
+                return Err(create::quota_fault(&shortage, &self.recipe.plugin));
+            }
         }
         let mut problem = None;
         while self.slots.values().any(|s| !s.ready) {
@@ -278,21 +195,40 @@ impl Keeper {
         if now < self.not_before {
             return;
         }
+        self.instances.at_most(self.recipe.memory.slots_that_fit());
         let wanted = grow(self.view(now));
         for _ in 0..wanted {
             if !self.has_room() {
                 return;
             }
-            if let Err(fault) = self.add_slot().await {
-                self.failures += 1;
-                let wait = Duration::from_millis(100) * 2u32.pow(self.failures.min(7));
-                self.not_before = Instant::now() + wait;
-                tracing::warn!(plugin = %self.recipe.plugin, "{fault}");
-                if self.slots.values().all(|s| s.leaving) {
-                    self.common.pool.fail_all(&create_verdict(&fault));
+            let fault = match self.add_slot(false).await {
+                Ok(Added::Slot) => continue,
+                Ok(Added::Full) => return,
+                Ok(Added::Short(shortage)) => {
+                    self.on_shortage(&shortage);
+                    return;
                 }
-                return;
+                Err(fault) => fault,
+            };
+            self.failures += 1;
+            let wait = Duration::from_millis(100) * 2u32.pow(self.failures.min(7));
+            self.not_before = Instant::now() + wait;
+            tracing::warn!(plugin = %self.recipe.plugin, "{fault}");
+            if self.slots.values().all(|s| s.leaving) {
+                self.common.pool.fail_all(&create_verdict(&fault));
             }
+            return;
+        }
+    }
+
+    /// No more instances for now. Calls wait for the slots there are, or for others to give up theirs, unless there
+    /// can never be enough.
+    fn on_shortage(&mut self, shortage: &Shortage) {
+        self.not_before = Instant::now() + SHORT_TURN;
+        tracing::debug!(plugin = %self.recipe.plugin, "no more instances: {shortage}");
+        if shortage.is_for_good() && self.slots.values().all(|s| s.leaving) {
+            let fault = create::quota_fault(shortage, &self.recipe.plugin);
+            self.common.pool.fail_all(&create_verdict(&fault));
         }
     }
 
@@ -307,7 +243,9 @@ impl Keeper {
         let starved = queued > 0
             && self.common.mode == Mode::Process
             && slots >= 2 * self.cores
-            && self.cpu.starved(present().filter_map(|s| s.host_pid), now);
+            && (self.cpu.starved(present().filter_map(|s| s.host_pid), now)
+                || self.instances.have_all_cores()
+                    && self.cpu.capped(self.recipe.memory.throttled(), now));
         View {
             queued,
             coming,
@@ -339,17 +277,49 @@ impl Keeper {
         }
     }
 
-    /// Forks a slot, with a new forkserver if the one there is has failed.
-    async fn add_slot(&mut self) -> Result<(), Fault> {
-        let Some((instance, capacity)) = self.instances.place() else {
-            return Ok(());
+    /// Room for a slot in an instance whose memory is admitted. One that is to be kept gets an instance of its own.
+    fn place(&mut self, kept: bool) -> Result<Option<Place>, Shortage> {
+        let Some((number, capacity)) = self.instances.place() else {
+            return Ok(None);
         };
-        let outcome = match self.fork(instance, capacity).await {
-            Ok(()) => return Ok(()),
+        let shortage = match self.recipe.memory.instance(number) {
+            Ok(memory) => {
+                return Ok(Some(Place {
+                    number,
+                    capacity,
+                    memory,
+                }));
+            }
+            Err(shortage) => shortage,
+        };
+        self.instances.release(number, capacity);
+        if !kept && let Some((number, capacity)) = self.instances.place_among_used() {
+            if let Ok(memory) = self.recipe.memory.instance(number) {
+                return Ok(Some(Place {
+                    number,
+                    capacity,
+                    memory,
+                }));
+            }
+            self.instances.release(number, capacity);
+        }
+        Err(shortage)
+    }
+
+    /// Forks a slot, with a new forkserver if the one there is has failed.
+    async fn add_slot(&mut self, kept: bool) -> Result<Added, Fault> {
+        let place = match self.place(kept) {
+            Ok(Some(place)) => place,
+            Ok(None) => return Ok(Added::Full),
+            Err(shortage) => return Ok(Added::Short(shortage)),
+        };
+        let (instance, capacity) = (place.number, place.capacity);
+        let outcome = match self.fork(&place).await {
+            Ok(()) => return Ok(Added::Slot),
             Err(error) => {
                 tracing::debug!(plugin = %self.recipe.plugin, %error, "the forkserver is replaced");
                 match self.replace_host().await {
-                    Ok(()) => self.fork(instance, capacity).await,
+                    Ok(()) => self.fork(&place).await,
                     Err(fault) => {
                         self.instances.release(instance, capacity);
                         return Err(fault);
@@ -357,7 +327,7 @@ impl Keeper {
                 }
             }
         };
-        outcome.map_err(|error| {
+        outcome.map(|()| Added::Slot).map_err(|error| {
             self.instances.release(instance, capacity);
             let lines = self.host.as_ref().map(|h| h.forkserver.last_lines());
             create::fault(
@@ -369,7 +339,8 @@ impl Keeper {
         })
     }
 
-    async fn fork(&mut self, instance: u32, capacity: u32) -> Result<(), ForkserverError> {
+    async fn fork(&mut self, place: &Place) -> Result<(), ForkserverError> {
+        let (instance, capacity) = (place.number, place.capacity);
         let id = self.next_slot;
         self.next_slot += 1;
         let host = self.host.as_mut().filter(|h| !h.reaper.lost());
@@ -394,7 +365,13 @@ impl Keeper {
         );
         let reaper = host.reaper.clone();
         let common = self.common.clone();
-        let (slot, commands) = Slot::new(id, ends, capacity, output, name, common, reaper);
+        let mut memory = self.recipe.memory.slot(place.memory.clone(), id);
+        // As soon as it can be: what it uses from now on is its own. Where it isn't found, it is put there with its
+        // first word.
+        if let Some(pid) = self.recipe.memory.host_pid(ends.pid) {
+            memory.begin_to_enter(pid);
+        }
+        let (slot, commands) = Slot::new(id, ends, capacity, output, name, common, reaper, memory);
         tokio::spawn(slot.run());
         let entry = Entry {
             commands,
@@ -419,7 +396,10 @@ impl Keeper {
                 host.forkserver = forkserver;
             }
             None => {
-                self.host = None;
+                if let Some(host) = self.host.take() {
+                    // Its folder goes with it: only then it may be made again.
+                    host.end().await;
+                }
                 // A reaper that was killed has not removed the folder that plugins write to, or
                 // has, if it ended in order: either way it is there again.
                 let scratch = self.recipe.program.scratch.clone();
@@ -492,9 +472,9 @@ impl Keeper {
             }
         }
         if let Some(host) = self.host.take() {
-            drop(host.forkserver);
-            host.process.end(&host.reaper, REAPER_WAIT).await;
+            host.end().await;
         }
+        self.recipe.memory.close().await;
         remove(self.recipe.program.scratch.clone()).await;
     }
 }
@@ -505,6 +485,9 @@ async fn remove(folder: PathBuf) {
 }
 
 fn create_verdict(fault: &Fault) -> Verdict {
+    if fault.kind == FaultKind::Internal {
+        return uncharged(&fault.message);
+    }
     let mut verdict = failure(SubKind::Create, fault.message.clone());
     verdict.evidence = fault.evidence.clone();
     if let Some(Value::String(traceback)) = fault.evidence.get("traceback") {

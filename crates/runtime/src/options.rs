@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use crate::memory::Quota;
+
 /// How the reaper is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reaper {
@@ -60,6 +62,14 @@ pub struct RuntimeOptions {
     pub log_bytes_per_call: usize,
     /// Last lines kept as evidence.
     pub evidence_lines: usize,
+    /// Memory of an instance in bytes, in place of its size's.
+    pub instance_memory: Option<u64>,
+    /// Look at what processes have resident even where control groups can be had.
+    pub poll_memory: bool,
+    /// Processes and threads of one slot, where they can be limited.
+    pub pids_per_slot: u32,
+    /// The memory that instances are admitted to.
+    pub quota: Quota,
 }
 
 impl Default for RuntimeOptions {
@@ -76,6 +86,10 @@ impl Default for RuntimeOptions {
             scale_in_after: Duration::from_secs(30),
             log_bytes_per_call: 1 << 20,
             evidence_lines: 20,
+            instance_memory: None,
+            poll_memory: false,
+            pids_per_slot: 2048,
+            quota: Quota::machine(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use paddock_types::job::ContentFormat;
+use paddock_types::job::{ContentFormat, Network};
 use paddock_types::plugin::{
     Concurrency, InstanceSize, PluginKind, RuntimeLimits, RuntimeOverrides,
 };
@@ -16,11 +16,15 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::call::Call;
 use crate::create;
+use crate::doors::Egress;
 use crate::environment::Environment;
+use crate::fence::Fence;
 use crate::forkserver::{Loaded, Mode, Program};
+use crate::host::{Host, Recipe};
 use crate::judge::uncharged;
-use crate::keeper::{Close, Host, Keeper, Recipe};
+use crate::keeper::{Close, Keeper};
 use crate::logs::LogSink;
+use crate::memory::PluginMemory;
 use crate::options::RuntimeOptions;
 use crate::pool::{Pool, Ticket, Waiting};
 use crate::scaling::Instances;
@@ -43,6 +47,8 @@ pub struct PluginSpec {
     pub content_format: ContentFormat,
     /// Its interpreter and SDK.
     pub environment: Environment,
+    /// What stands between it and the machine.
+    pub fence: Fence,
     /// The kind that the job uses it as; `None` takes what it is.
     pub kind: Option<PluginKind>,
 }
@@ -56,6 +62,7 @@ struct Handle {
     name: String,
     kind: PluginKind,
     limits: RuntimeLimits,
+    egress: Arc<Egress>,
     pool: Arc<Pool>,
     keeper: mpsc::UnboundedSender<Close>,
 }
@@ -73,6 +80,12 @@ impl Plugin {
         options: RuntimeOptions,
     ) -> Result<Self, Fault> {
         raise_descriptor_limit();
+        if !spec.fence.on && spec.fence.network != Network::Full {
+            return Err(Fault::invalid_value(
+                "the job's network is limited, and without the fence nothing limits it",
+                "leave --no-fence out, or set `network: full`",
+            ));
+        }
         let project = std::fs::canonicalize(&spec.project).map_err(|error| {
             Fault::invalid_value(
                 format!("the project \"{}\": {error}", spec.project.display()),
@@ -84,14 +97,18 @@ impl Plugin {
                 "a folder for temporary files can't be made: {error}"
             ))
         })?;
+        let egress = Arc::<Egress>::default();
         let recipe = Recipe {
             plugin: spec.name.as_str().into(),
             program: program(&spec, &project, &scratch),
+            fence: spec.fence.clone(),
+            egress: egress.clone(),
             content_format: match spec.content_format {
                 ContentFormat::AsIs => "as_is",
                 ContentFormat::Parts => "parts",
             },
             sink: logs,
+            memory: PluginMemory::new(&spec.name, &options, spec.limits.instance),
         };
         let started = Host::start(&recipe, &options).await;
         let (host, loaded) = match started {
@@ -105,6 +122,7 @@ impl Plugin {
         let kind = loaded.kind;
         let limits = spec.limits.or(overrides(&loaded.runtime)).resolve(kind);
         let mode = mode(&loaded, limits);
+        recipe.memory.sized(limits.instance);
         let (events_in, events) = mpsc::unbounded_channel();
         let (keeper_in, requests) = mpsc::unbounded_channel();
         let pool = Arc::new(Pool::new(Duration::from_secs(limits.queue_timeout.into())));
@@ -136,6 +154,7 @@ impl Plugin {
             name: spec.name,
             kind,
             limits,
+            egress,
             pool,
             keeper: keeper_in,
         })))
@@ -154,6 +173,11 @@ impl Plugin {
     /// The limits in force.
     pub fn limits(&self) -> RuntimeLimits {
         self.0.limits
+    }
+
+    /// Bytes of payload that went out of its fence and came back, through the egress proxy.
+    pub fn egress(&self) -> (u64, u64) {
+        self.0.egress.bytes()
     }
 
     /// Calls asked for and not answered yet.
@@ -300,6 +324,7 @@ fn program(spec: &PluginSpec, project: &Path, scratch: &Path) -> Program {
     if let Some(zone) = std::env::var_os("TZ") {
         env.insert("TZ".to_owned(), zone.to_string_lossy().into_owned());
     }
+    env.extend(spec.fence.variables());
     env.extend(spec.envs.clone());
     let mut path = spec.environment.sdk.to_string_lossy().into_owned();
     if let Some(own) = env.get("PYTHONPATH").filter(|own| !own.is_empty()) {

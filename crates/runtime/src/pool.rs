@@ -169,6 +169,22 @@ impl Pool {
         }
     }
 
+    /// A slot has room, but may not take calls now: it is woken again when a call comes, or by the keeper.
+    pub(crate) fn stand_by(&self, slot: u64, wake: &Arc<Notify>) {
+        let mut inner = self.lock();
+        inner.waking.remove(&slot);
+        if inner.idle.iter().all(|(id, _)| *id != slot) {
+            // First in the list: the others are asked before it.
+            inner.idle.insert(0, (slot, wake.clone()));
+        }
+        let waits = !inner.queue.is_empty();
+        drop(inner);
+        if waits {
+            // Whoever put the call there thinks that a slot takes it.
+            self.keeper.notify_one();
+        }
+    }
+
     /// Wakes a slot with room if calls wait: for the case that whoever was woken has died.
     pub(crate) fn kick(&self) {
         let mut inner = self.lock();

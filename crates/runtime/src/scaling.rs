@@ -53,6 +53,10 @@ pub(crate) struct Instances {
     max: u32,
     max_concurrency: u32,
     mode: Mode,
+    /// Process mode: slots are spread over so many instances first, so many in each.
+    spread: Option<(u32, u32)>,
+    /// Process mode: an instance has memory for so many slots.
+    fit: u32,
 }
 
 impl Instances {
@@ -63,6 +67,30 @@ impl Instances {
             max,
             max_concurrency,
             mode,
+            spread: None,
+            fit: u32::MAX,
+        }
+    }
+
+    /// True if the instances there are may use all of the machine's cores, or no other may be opened.
+    pub(crate) fn have_all_cores(&self) -> bool {
+        self.spread
+            .is_some_and(|(instances, _)| self.used.len() >= instances.min(self.max) as usize)
+    }
+
+    /// Puts no more slots into an instance than it has memory for.
+    pub(crate) fn at_most(&mut self, slots: usize) {
+        if self.mode == Mode::Process {
+            self.fit = u32::try_from(slots).unwrap_or(u32::MAX);
+        }
+    }
+
+    /// An instance has so many of the machine's cores and no more: more instances are opened before one of them is
+    /// full, until they have all cores.
+    pub(crate) fn spread(&mut self, each: u32, machine: u32) {
+        if self.mode == Mode::Process {
+            // Two processes a core: one may wait for something else.
+            self.spread = Some((machine.div_ceil(each.max(1)), each * 2));
         }
     }
 
@@ -83,14 +111,38 @@ impl Instances {
     /// Takes room for a slot: its instance, and how many calls it holds. `None` if all is full.
     pub(crate) fn place(&mut self) -> Option<(u32, u32)> {
         let empty = (1..=self.min).find(|n| !self.used.contains_key(n));
-        let roomy = || {
-            (1..=self.max).find(|n| self.used.get(n).copied().unwrap_or(0) < self.max_concurrency)
+        let below = |up_to: u32, limit: u32| (1..=up_to).find(|n| self.used_of(*n) < limit);
+        let spread = || {
+            let (instances, slots) = self.spread?;
+            below(instances.min(self.max), slots.min(self.room()))
         };
-        let number = empty.or_else(roomy)?;
-        let used = self.used.get(&number).copied().unwrap_or(0);
+        let number = empty
+            .or_else(spread)
+            .or_else(|| below(self.max, self.room()))?;
+        Some(self.take(number))
+    }
+
+    /// The same in an instance that is there already.
+    pub(crate) fn place_among_used(&mut self) -> Option<(u32, u32)> {
+        let mut used = self.used.iter();
+        let (&number, _) = used.find(|(_, used)| **used < self.room())?;
+        Some(self.take(number))
+    }
+
+    /// Calls that an instance's slots may hold.
+    fn room(&self) -> u32 {
+        self.max_concurrency.min(self.fit)
+    }
+
+    fn used_of(&self, number: u32) -> u32 {
+        self.used.get(&number).copied().unwrap_or(0)
+    }
+
+    fn take(&mut self, number: u32) -> (u32, u32) {
+        let used = self.used_of(number);
         let capacity = self.slot_capacity_of(used);
         *self.used.entry(number).or_default() += capacity;
-        Some((number, capacity))
+        (number, capacity)
     }
 
     /// Gives a slot's room back.
@@ -181,7 +233,11 @@ mod tests {
         assert_eq!(places, expected);
         threads.release(2, 10);
         assert_eq!(threads.place(), Some((2, 10)));
+        assert_eq!(threads.place_among_used(), None, "all is full");
+        threads.release(1, 5);
+        assert_eq!(threads.place_among_used(), Some((1, 5)));
         let mut loops = Instances::new(Mode::Loop, 0, 2, 100);
+        assert_eq!(loops.place_among_used(), None, "nothing is used");
         assert_eq!(loops.place(), Some((1, 100)));
         assert_eq!(loops.place(), Some((2, 100)));
         assert_eq!(loops.place(), None);
@@ -189,5 +245,33 @@ mod tests {
         assert_eq!(processes.place(), Some((1, 1)));
         assert_eq!(processes.place(), Some((1, 1)));
         assert_eq!(processes.place(), None);
+    }
+
+    #[test]
+    fn instances_with_a_core_limit_are_opened_before_one_is_full() {
+        let mut instances = Instances::new(Mode::Process, 1, 3, 10);
+        instances.spread(1, 2);
+        let places: Vec<_> = std::iter::from_fn(|| instances.place()).collect();
+        let numbers: Vec<u32> = places.into_iter().map(|(number, _)| number).collect();
+        assert_eq!(numbers[..6], [1, 1, 2, 2, 1, 1]);
+        assert_eq!(numbers.len(), 30);
+        assert!(instances.have_all_cores());
+        let mut instances = Instances::new(Mode::Process, 1, 3, 10);
+        instances.spread(1, 2);
+        assert_eq!(instances.place(), Some((1, 1)));
+        assert!(!instances.have_all_cores());
+        // One instance may be all there is.
+        let mut single = Instances::new(Mode::Process, 1, 1, 4);
+        single.spread(1, 64);
+        assert_eq!(std::iter::from_fn(|| single.place()).count(), 4);
+    }
+
+    #[test]
+    fn an_instance_gets_no_more_slots_than_it_has_memory_for() {
+        let mut instances = Instances::new(Mode::Process, 1, 2, 10);
+        instances.at_most(3);
+        assert_eq!(std::iter::from_fn(|| instances.place()).count(), 6);
+        instances.at_most(4);
+        assert_eq!(std::iter::from_fn(|| instances.place()).count(), 2);
     }
 }

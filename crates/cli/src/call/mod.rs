@@ -21,6 +21,7 @@ use paddock_types::{CallId, Fault, FaultKind, Outcome, SubKind, Verdict, job_fil
 
 use self::request::Request;
 use crate::failure::{Done, Failure, INTERRUPTED};
+use crate::fence::{FenceArgs, NetworkArgs};
 use crate::output::{Out, harmless};
 use crate::places::{self, CacheDir};
 use crate::{attempts, logs, reader};
@@ -72,6 +73,10 @@ pub(crate) struct Args {
     /// Print one JSON object a line and a call
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    network: NetworkArgs,
+    #[command(flatten)]
+    fence: FenceArgs,
     #[command(flatten)]
     cache: CacheDir,
 }
@@ -193,6 +198,7 @@ async fn start(args: &Args, lines: &Lines, doing: &Doing) -> Result<Plugin, Fail
         },
         content_format: ContentFormat::default(),
         environment: made,
+        fence: args.network.of(args.fence.fence(), args.model.as_deref()),
         kind: None,
     };
     Ok(Plugin::start(spec, sink(lines.clone())).await?)

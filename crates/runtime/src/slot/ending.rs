@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::running::{Phase, Running};
 use crate::judge::{failure, uncharged};
+use crate::memory::oom::{Blame, Oom};
 
 /// From this attempt on a call whose process was ended for another runs alone.
 const SEEN_ENOUGH: u32 = 3;
@@ -30,6 +31,8 @@ pub(crate) enum Cause {
         /// The call that is to blame, where that can be told.
         guilty: Option<(u64, u32)>,
     },
+    /// A process of its family was ended for want of memory, by the kernel or by Paddock.
+    Memory(Box<Oom>),
     /// The plugin was closed, or nobody waited any more.
     Stopped,
     /// It was replaced; nothing ran in it.
@@ -61,7 +64,12 @@ pub(crate) struct Part {
     pub(crate) suspect: bool,
 }
 
-impl Ending<'_> {
+impl<'a> Ending<'a> {
+    /// The same, for this cause.
+    pub(crate) fn because_of(self, cause: &'a Cause) -> Self {
+        Self { cause, ..self }
+    }
+
     /// What the end means for this call.
     pub(crate) fn part(&self, running: &Running) -> Part {
         let alone = self.in_flight == 1;
@@ -111,10 +119,39 @@ impl Ending<'_> {
                 ),
                 suspect: true,
             },
+            Cause::Memory(oom) => self.memory(oom, running, alone),
             Cause::Stopped => self.spare("the plugin was closed while the call ran"),
             Cause::Retired => self.spare("its process was being replaced"),
             Cause::Lost => self.spare("the reaper of the plugin's processes is gone"),
         }
+    }
+
+    /// Memory has run out. Whoever isn't known to have used it is called again, and alone if it may have been the one.
+    fn memory(&self, oom: &Oom, running: &Running, alone: bool) -> Part {
+        let words = oom.words();
+        let mut part = match oom.blame {
+            Blame::Machine => self.spare(&words),
+            Blame::Slot if alone => self.charge(oom.verdict()),
+            // It was the largest of its instance once more.
+            Blame::Together if alone && running.alone => self.charge(oom.verdict()),
+            Blame::Together if alone => Part {
+                verdict: uncharged(format!(
+                    "{words}, which several calls had used together: it is called again"
+                )),
+                suspect: true,
+            },
+            Blame::Slot | Blame::Together => Part {
+                verdict: uncharged(format!(
+                    "{words} while {} calls shared its process, and which of them used it isn't known: each is called \
+                     again alone",
+                    self.in_flight
+                )),
+                suspect: true,
+            },
+        };
+        self.common(running, &mut part.verdict);
+        oom.show(&mut part.verdict);
+        part
     }
 
     fn charge(&self, verdict: Verdict) -> Part {
@@ -370,6 +407,38 @@ mod tests {
         let part = ending(&Cause::Died, Some(Exit::Code(3)), 4).part(&running);
         assert!(part.suspect && part.verdict.platform);
         assert_eq!(part.verdict.sub_kind, None);
+    }
+
+    #[test]
+    fn memory_is_charged_to_one_that_used_it_and_to_nobody_else() {
+        let oom = |blame| {
+            Cause::Memory(Box::new(Oom {
+                blame,
+                limit: 64 << 20,
+                peak: 20 << 20,
+                curve: Vec::new(),
+                polled: false,
+            }))
+        };
+        let (first, mut again) = (running(), running());
+        again.alone = true;
+        let part = |blame, running: &Running, in_flight| {
+            let cause = oom(blame);
+            let part = ending(&cause, Some(Exit::Signal(9)), in_flight).part(running);
+            (part.verdict.sub_kind, part.verdict.platform, part.suspect)
+        };
+        let charged = (Some(SubKind::Oom), false, false);
+        assert_eq!(part(Blame::Slot, &first, 1), charged);
+        assert_eq!(part(Blame::Together, &again, 1), charged);
+        let suspect = (None, true, true);
+        assert_eq!(part(Blame::Together, &first, 1), suspect);
+        assert_eq!(part(Blame::Slot, &first, 3), suspect);
+        assert_eq!(part(Blame::Machine, &first, 1), (None, true, false));
+        let cause = oom(Blame::Slot);
+        let verdict = ending(&cause, None, 1).part(&first).verdict;
+        assert_eq!(verdict.evidence["memory_limit"], json!("64 MiB"));
+        assert_eq!(verdict.evidence["calls_in_flight"], json!(1));
+        assert_eq!(verdict.evidence["logs"], json!(["bye"]));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! whatever the plugin does, its timer goes on.
 
 pub(crate) mod ending;
+mod leave;
 pub(crate) mod running;
 mod serve;
 pub(crate) mod streams;
@@ -17,19 +18,20 @@ use std::time::{Duration, Instant};
 use paddock_jail::message::Exit;
 use paddock_types::plugin::PluginKind;
 use paddock_wire::{Decoder, Kind, Outbox};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::Pid;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::Sleep;
 
-use self::ending::{Cause, Ending};
+use self::ending::Cause;
 use self::running::{Phase, Running};
 use self::streams::{Lister, Stream, drain_socket, ready};
 use crate::credentials;
 use crate::forkserver::{Mode, SlotEnds};
 use crate::judge::uncharged;
 use crate::logs::Output;
+use crate::memory::SlotMemory;
 use crate::options::RuntimeOptions;
 use crate::pool::{Pool, Waiting};
 use crate::reaper::ReaperHandle;
@@ -56,6 +58,8 @@ pub(crate) enum Command {
     Retire,
     /// End at once.
     Stop,
+    /// Its instance has more memory than it may, and this slot most of it.
+    OverMemory,
 }
 
 /// From a slot to its keeper.
@@ -122,6 +126,7 @@ pub(crate) struct Slot {
     native_stack: Vec<u8>,
     native_stack_at: Option<Instant>,
     lister: Lister,
+    memory: SlotMemory,
     calls: Vec<Running>,
     taken: Vec<Waiting>,
     served: u64,
@@ -135,6 +140,10 @@ pub(crate) struct Slot {
 
 impl Slot {
     /// Takes over a forked slot.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what a slot is made of, from one caller"
+    )]
     pub(crate) fn new(
         id: u64,
         ends: SlotEnds,
@@ -143,8 +152,10 @@ impl Slot {
         instance: Arc<str>,
         common: Common,
         reaper: ReaperHandle,
+        mut memory: SlotMemory,
     ) -> (Self, mpsc::UnboundedSender<Command>) {
         let (own, commands) = mpsc::unbounded_channel();
+        memory.tell(own.downgrade());
         let options = &common.options;
         let limit = options.frame_limit;
         let (data, data_out) = ends.data.into_split();
@@ -176,6 +187,7 @@ impl Slot {
             native_stack: Vec::new(),
             native_stack_at: None,
             lister: Lister::new(output, options.log_bytes_per_call, options.evidence_lines),
+            memory,
             calls: Vec::new(),
             taken: Vec::new(),
             served: 0,
@@ -201,10 +213,18 @@ impl Slot {
                 self.serve().await;
                 None
             }
-            Err(problem) => Some(problem),
+            Err(problem) => Some(match self.memory.oom() {
+                Some(oom) => format!("{problem}: {}", oom.words()),
+                None => problem,
+            }),
         };
         self.finish();
-        self.tell(Event::Ended(self.id, problem));
+        self.memory.end().await;
+        let (events, ended) = (self.common.events.clone(), Event::Ended(self.id, problem));
+        // The instance's memory is given back before anybody hears of the end.
+        drop(self);
+        // The keeper outlives its slots except at the end of the program.
+        let _ = events.send(ended);
     }
 
     /// Waits for the slot's first word.
@@ -236,8 +256,10 @@ impl Slot {
                 paddock_wire::VERSION
             ));
         }
-        if self.host_pid.is_none() {
-            return Err("the system doesn't tell which process it is".to_owned());
+        match self.host_pid {
+            // Before it takes calls.
+            Some(pid) => self.memory.enter(pid.as_raw_nonzero().get()).await,
+            None => return Err("the system doesn't tell which process it is".to_owned()),
         }
         credentials::enough(self.data.as_ref());
         Ok(())
@@ -249,6 +271,7 @@ impl Slot {
                 self.take_calls();
             }
             self.flush();
+            self.memory.busy(!self.calls.is_empty());
             if self.is_over() {
                 return;
             }
@@ -331,6 +354,7 @@ impl Slot {
                     self.kill(Cause::Stopped);
                 }
             }
+            Command::OverMemory => self.end_if_out_of_memory(),
         }
     }
 
@@ -348,112 +372,6 @@ impl Slot {
             until: Instant::now() + ABANDON_GRACE,
         };
         self.say(Kind::Cancel, key);
-    }
-
-    /// Takes no more calls.
-    fn retire(&mut self) {
-        if self.state == State::Serving {
-            self.state = State::Retiring;
-            self.common.pool.forget(self.id);
-            self.tell(Event::Leaving(self.id));
-        }
-        self.end_if_done();
-    }
-
-    /// Ends a retiring slot once nobody is left in it that somebody waits for.
-    fn end_if_done(&mut self) {
-        if self.state != State::Retiring {
-            return;
-        }
-        if self.calls.is_empty() {
-            self.drain();
-        } else if self.calls.iter().all(|c| c.overstayed) {
-            self.kill(Cause::Stopped);
-        }
-    }
-
-    /// Asks the process to exit.
-    fn drain(&mut self) {
-        if matches!(self.state, State::Draining { .. } | State::Ending { .. }) {
-            return;
-        }
-        self.retire_from_pool();
-        self.say(Kind::Drain, (0, 0));
-        self.state = State::Draining {
-            until: Instant::now() + DRAIN_WAIT,
-        };
-    }
-
-    /// Ends the process with all it started.
-    fn kill(&mut self, cause: Cause) {
-        self.reaper.kill(self.pid);
-        self.killed = true;
-        self.leave(cause);
-    }
-
-    /// The process is on its way out, for this cause. The first cause counts.
-    fn leave(&mut self, cause: Cause) {
-        if matches!(self.state, State::Ending { .. }) {
-            return;
-        }
-        self.retire_from_pool();
-        self.state = State::Ending {
-            cause,
-            until: Instant::now() + self.common.options.kill_wait,
-        };
-    }
-
-    fn retire_from_pool(&mut self) {
-        if self.state == State::Serving {
-            self.common.pool.forget(self.id);
-            self.tell(Event::Leaving(self.id));
-        }
-    }
-
-    /// Gives the verdicts that are due at the end, and sees that nothing of the process lives on.
-    fn finish(&mut self) {
-        self.retire_from_pool();
-        if self.exited.is_none() && !self.killed {
-            self.reaper.kill(self.pid);
-        }
-        if self.reaper.lost()
-            && let Some(pid) = self.host_pid
-        {
-            // A slot leads its own group. Either may be gone already.
-            let _ = kill_process_group(pid, Signal::KILL);
-            let _ = kill_process(pid, Signal::KILL);
-        }
-        self.hear_out();
-        self.drain_stack();
-        let mut calls = std::mem::take(&mut self.calls);
-        for stream in [&mut self.stdout, &mut self.stderr] {
-            let owner = owner(self.common.mode, &mut calls);
-            self.lister.end_line(stream, owner);
-        }
-        self.lister.say_cut();
-        let cause = match &self.state {
-            State::Ending { cause, .. } => cause.clone(),
-            _ => Cause::Stopped,
-        };
-        let ending = Ending {
-            cause: &cause,
-            exit: self.exited,
-            timeout: self.common.timeout,
-            last_lines: self.lister.last_lines(),
-            native_stack: String::from_utf8_lossy(&self.native_stack).into_owned(),
-            in_flight: calls.len(),
-            now: Instant::now(),
-        };
-        for mut running in calls {
-            let part = ending.part(&running);
-            if part.suspect {
-                self.common.pool.suspect(running.call);
-            } else if !part.verdict.platform {
-                self.common.pool.acquit(running.call);
-            }
-            self.say_what_was_cut(&mut running);
-            running.answer(part.verdict, &self.instance);
-        }
     }
 
     /// Reads everything that has been printed and logged up to now.
@@ -524,7 +442,8 @@ impl Slot {
             _ => {
                 let now = Instant::now();
                 let timeout = self.common.timeout;
-                self.calls.iter().map(|c| c.next_look(now, timeout)).min()
+                let looks = self.calls.iter().map(|c| c.next_look(now, timeout));
+                looks.min().map(|at| at.min(self.memory.next_look(now)))
             }
         };
         if next != self.armed {

@@ -13,6 +13,7 @@ use super::{NATIVE_WAIT, STACK_LIMIT, STACK_QUIET, Slot, State, owner};
 use crate::forkserver::Mode;
 use crate::judge::{failure, judge};
 use crate::logs::LogBudget;
+use crate::memory::proc::{Resident, resident};
 use crate::size;
 
 /// The peak memory of every so many calls is read, and of all that were slow or failed.
@@ -22,11 +23,17 @@ const NO_ANSWER: &str =
     "nobody in the process could answer, since something there never lets the interpreter go";
 /// A call that ran longer than this is slow.
 const SLOW: Duration = Duration::from_millis(50);
+/// Memory doesn't run out in less: filling the smallest instance takes longer.
+const BRIEF: Duration = Duration::from_millis(5);
 
 impl Slot {
     /// Takes calls while there is room.
     pub(super) fn take_calls(&mut self) {
         if self.calls.len() >= self.capacity || self.calls.first().is_some_and(|c| c.alone) {
+            return;
+        }
+        if self.common.mode == Mode::Process && !self.memory.enter_call() {
+            self.common.pool.stand_by(self.id, &self.wake);
             return;
         }
         let mut taken = std::mem::take(&mut self.taken);
@@ -133,17 +140,44 @@ impl Slot {
                 format!("its answer can't be read: {problem}"),
             ),
         };
-        let slow = running.started.elapsed() > SLOW || verdict.outcome != Outcome::Success;
-        if slow || self.served % SAMPLE_MEMORY == 1 {
-            verdict.peak_memory_bytes = running.peak.or_else(|| self.peak_memory());
+        let (ran, failed) = (
+            running.started.elapsed(),
+            verdict.outcome != Outcome::Success,
+        );
+        let mut suspect = false;
+        if (ran > BRIEF || failed)
+            && running.phase == Phase::Runs
+            && let Some(oom) = self.memory.oom()
+        {
+            let cause = Cause::Memory(Box::new(oom));
+            if !self.calls.is_empty() {
+                // A child of one of them was ended, and whose it was isn't known.
+                self.calls.push(running);
+                self.kill(cause);
+                return;
+            }
+            // Whatever it has answered: it did so without a process that it had started.
+            let part = self.ending(1).because_of(&cause).part(&running);
+            (verdict, suspect, residue) = (part.verdict, part.suspect, true);
+        }
+        let mut grown = false;
+        if verdict.peak_memory_bytes.is_none()
+            && (ran > SLOW || failed || self.served % SAMPLE_MEMORY == 1)
+        {
+            let resident = self.resident();
+            let peak = self.memory.peak_of_call(resident, self.calls.is_empty());
+            verdict.peak_memory_bytes = running.peak.or(peak);
+            grown = self.memory.has_grown(self.served, resident);
         }
         self.say_what_was_cut(&mut running);
-        if running.alone {
+        if suspect {
+            self.common.pool.suspect(running.call);
+        } else if running.alone {
             self.common.pool.acquit(running.call);
         }
         if residue && self.calls.is_empty() && self.state == State::Serving {
             self.kill(Cause::Retired);
-        } else if residue || self.served >= self.common.options.calls_per_slot {
+        } else if residue || grown || self.served >= self.common.options.calls_per_slot {
             self.retire();
         } else if self.state == State::Serving {
             // The next call is on its way before this one's verdict is looked at.
@@ -238,6 +272,10 @@ impl Slot {
             State::Draining { .. } | State::Ending { .. } => return,
             State::Serving | State::Retiring => {}
         }
+        if !self.calls.is_empty() && self.memory.look(now) {
+            self.end_if_out_of_memory();
+            return;
+        }
         for at in 0..self.calls.len() {
             self.look(at, now);
             if matches!(self.state, State::Ending { .. }) {
@@ -245,6 +283,21 @@ impl Slot {
             }
         }
         self.end_if_done();
+    }
+
+    /// Ends the process if one of its family was ended for want of memory, or is to be: the verdict is certain by then.
+    pub(super) fn end_if_out_of_memory(&mut self) {
+        if matches!(self.state, State::Ending { .. }) {
+            return;
+        }
+        if let Some(oom) = self.memory.oom() {
+            let cause = Cause::Memory(Box::new(oom));
+            self.kill(if self.calls.is_empty() {
+                Cause::Retired
+            } else {
+                cause
+            });
+        }
     }
 
     fn look(&mut self, at: usize, now: Instant) {
@@ -284,7 +337,8 @@ impl Slot {
 
     /// The deadline has passed: before anything is touched, where the call stands is taken.
     fn begin_evidence(&mut self, at: usize, now: Instant) {
-        let peak = self.peak_memory();
+        let resident = self.resident();
+        let peak = self.memory.peak_of_call(resident, false);
         let running = &mut self.calls[at];
         running.peak = peak;
         running.phase = Phase::Evidence {
@@ -370,12 +424,8 @@ impl Slot {
         }
     }
 
-    /// Peak resident memory of the process, as the system has it.
-    fn peak_memory(&self) -> Option<u64> {
-        let pid = self.host_pid?.as_raw_nonzero();
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
-        let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-        Some(kib * 1024)
+    /// What the process has resident, as the system has it.
+    fn resident(&self) -> Option<Resident> {
+        resident(self.host_pid?.as_raw_nonzero().get())
     }
 }
