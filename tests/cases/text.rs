@@ -33,8 +33,5 @@ fn the_advice_is_for_what_happened() {
         "{wrong}"
     );
     assert!(!wrong.contains("traceback"), "{wrong}");
-    assert!(
-        wrong.contains("answer what the message asks for"),
-        "{wrong}"
-    );
+    assert!(wrong.contains("keep to what the message says"), "{wrong}");
 }

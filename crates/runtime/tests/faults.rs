@@ -131,6 +131,7 @@ async fn a_sleep_is_timed_out_with_the_place_it_sleeps_in() {
     let verdict = one("grade", "sleep", timeout(1)).await;
     assert_eq!(verdict.sub_kind, Some(SubKind::Timeout), "{verdict:#?}");
     assert_eq!(text(&verdict, "phase"), "run");
+    assert_eq!(verdict.evidence["model_ms"], json!(0.0));
     assert!(
         text(&verdict, "stack").contains("time.sleep(3600)"),
         "{verdict:#?}"

@@ -87,7 +87,7 @@ impl Verdict {
         Some(match kind {
             // Nothing was raised: there is no traceback to look at.
             SubKind::Raised if !self.evidence.contains_key("traceback") => {
-                "answer what the message asks for, on each path of the function"
+                "keep to what the message says is allowed, on each path of the function"
             }
             kind => kind.advice(),
         })

@@ -176,6 +176,17 @@ async def leaves_a_daemon_in_a_loop(context, sample, trajectories):
     return ok(trajectories)
 
 
+@group_grader(runtime=Runtime(timeout=10, concurrency="thread"))
+def leaves_a_daemon_in_a_thread(context, sample, trajectories):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.execve("/bin/sleep", ["sleep", "623"], {})
+        os._exit(0)
+    os.wait()
+    return ok(trajectories)
+
+
 @group_grader(runtime=R)
 def comes_back_twice(context, sample, trajectories):
     """A child that comes back out of the function is no second answer."""

@@ -117,6 +117,10 @@ impl Running {
         verdict.queue_ms = ms(self.queue);
         verdict.run_ms = ms(now.saturating_duration_since(self.started));
         verdict.model_ms = ms(self.clock.paused(now));
+        if verdict.evidence.contains_key("ran_ms") {
+            let waited = verdict.model_ms.round();
+            verdict.evidence.insert("model_ms".into(), json!(waited));
+        }
         verdict.peak_memory_bytes = verdict.peak_memory_bytes.or(self.peak);
         verdict.instance = instance.to_owned();
         if verdict.sub_kind.is_some() && !verdict.evidence.contains_key("logs") {
