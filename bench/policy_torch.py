@@ -1,7 +1,8 @@
 """The same work as `paddock-bench policy`, on PyTorch: sampling with a KV cache, one GRPO step.
 
-Reads a Llama-shaped model folder (config.json, model.safetensors) and prints one JSON object:
-for each case `prompt+completion` the fastest run's seconds of sampling and of a step.
+Reads a Llama-shaped model folder (config.json, model.safetensors). For each line
+`prompt+completion` of its input it makes one run and prints its seconds of sampling and of a
+step as a JSON object.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import struct
+import sys
 import time
 from pathlib import Path
 
@@ -160,45 +162,37 @@ def step(
     optimiser.zero_grad()
 
 
-def measure(folder: Path, config: dict, case: str, sequences: int, runs: int) -> dict[str, float]:
-    """Seconds of a case's fastest runs, after one that does not count."""
+def measure(
+    tensors: dict[str, Tensor], config: dict, case: str, sequences: int
+) -> dict[str, float]:
+    """Seconds of one run of a case, on fresh weights."""
     prompt, count = map(int, case.split("+"))
-    tensors = read_safetensors(folder / "model.safetensors")
     rows, columns = torch.arange(sequences)[:, None], torch.arange(prompt)[None]
     prompts = (rows * 31 + columns * 7) % 256
-    samples, steps = [], []
-    for run in range(runs + 1):
-        model, reference = Decoder(config, tensors), Decoder(config, tensors)
-        optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.0)
-        begin = time.perf_counter()
-        ids, _ = sample(model, prompts, count)
-        sampled = time.perf_counter() - begin
-        ids = ids.clone()
-        begin = time.perf_counter()
-        step(model, reference, optimiser, ids, count)
-        if run > 0:
-            samples.append(sampled)
-            steps.append(time.perf_counter() - begin)
-    return {"sample": min(samples), "step": min(steps)}
+    model, reference = Decoder(config, tensors), Decoder(config, tensors)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.0)
+    begin = time.perf_counter()
+    ids, _ = sample(model, prompts, count)
+    sampled = time.perf_counter() - begin
+    ids = ids.clone()
+    begin = time.perf_counter()
+    step(model, reference, optimiser, ids, count)
+    return {"sample": sampled, "step": time.perf_counter() - begin}
 
 
 def main() -> None:
-    """Measures the cases named on the command line."""
+    """Makes the runs asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", type=Path)
-    parser.add_argument("cases", nargs="+")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--sequences", type=int, default=256)
-    parser.add_argument("--runs", type=int, default=7)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
     config = json.loads((options.model / "config.json").read_text())
-    results = {
-        case: measure(options.model, config, case, options.sequences, options.runs)
-        for case in options.cases
-    }
-    print(json.dumps(results))
+    tensors = read_safetensors(options.model / "model.safetensors")
+    for case in sys.stdin:
+        print(json.dumps(measure(tensors, config, case, options.sequences)), flush=True)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use bytes::Bytes;
-use paddock_runtime::{Call, CallClock, Environment, Plugin, PluginSpec, environment};
+use paddock_runtime::{Call, CallClock, Environment, Fence, Plugin, PluginSpec, environment};
 use paddock_types::CallId;
 use paddock_types::plugin::RuntimeOverrides;
 use serde_json::{Value, json};
@@ -38,6 +38,7 @@ pub(crate) async fn start(
         limits,
         content_format: Default::default(),
         environment: environment.clone(),
+        fence: Fence::default(),
         kind: None,
     };
     Plugin::start(spec, Arc::new(drop))

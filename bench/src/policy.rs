@@ -1,12 +1,11 @@
 //! `paddock-bench policy`: tokens sampled a second and seconds a GRPO step, beside PyTorch on
 //! the same weights, sizes and number of threads, in one run.
 
-use std::collections::BTreeMap;
+mod torch;
+
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context, ensure};
 use paddock_policy::model::{Model, ModelConfig};
 use paddock_policy::train::Trainer;
 use paddock_policy::{
@@ -16,6 +15,8 @@ use paddock_types::id::Phase;
 use paddock_types::job::LossAggMode;
 use paddock_types::trajectory::Tokens;
 use serde::Deserialize;
+
+use self::torch::Torch;
 
 /// What is measured, and how often.
 #[derive(Debug, clap::Args)]
@@ -29,8 +30,8 @@ pub(crate) struct Options {
     /// Sequences of a step.
     #[arg(long, default_value_t = 256)]
     sequences: usize,
-    /// Runs of each measurement, after one that does not count; the fastest is shown, which
-    /// other work on the machine disturbs least.
+    /// Runs of each measurement, after one that does not count; the two sides take turns, and
+    /// the fastest of each is shown, which other work on the machine disturbs least.
     #[arg(long, default_value_t = 7)]
     runs: usize,
     /// Prompt and completion lengths to measure, as `5+3`.
@@ -41,11 +42,26 @@ pub(crate) struct Options {
     alone: bool,
 }
 
-/// Fastest runs of one side for one case, in seconds.
+/// What one side took for one case, in seconds.
 #[derive(Debug, Clone, Copy, Deserialize)]
 struct Seconds {
     sample: f64,
     step: f64,
+}
+
+impl Seconds {
+    const NEVER: Self = Self {
+        sample: f64::INFINITY,
+        step: f64::INFINITY,
+    };
+
+    /// The lesser of each.
+    fn or(self, other: Self) -> Self {
+        Self {
+            sample: self.sample.min(other.sample),
+            step: self.step.min(other.step),
+        }
+    }
 }
 
 /// Runs the measurements and prints them.
@@ -61,17 +77,29 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         "{parameters} parameters, {} sequences, {} threads, fastest of {} runs",
         options.sequences, options.threads, options.runs
     ));
-    let torch = if options.alone {
-        BTreeMap::new()
+    let mut torch = if options.alone {
+        None
     } else {
-        torch(options, folder.path())?
+        Some(Torch::start(options, folder.path())?)
     };
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     println_line("| prompt + completion | what | Paddock | PyTorch | ratio |");
     println_line("| --- | --- | --- | --- | --- |");
     for &(prompt, completion) in &options.cases {
-        let ours = runtime.block_on(measure(options, folder.path(), prompt, completion))?;
-        let theirs = torch.get(&format!("{prompt}+{completion}")).copied();
+        let mut ours = Seconds::NEVER;
+        let mut theirs = torch.as_ref().map(|_| Seconds::NEVER);
+        for run in 0..=options.runs {
+            let one = runtime.block_on(measure(options, folder.path(), prompt, completion))?;
+            if run > 0 {
+                ours = ours.or(one);
+            }
+            if let (Some(torch), Some(fastest)) = (&mut torch, &mut theirs) {
+                let one = torch.measure(prompt, completion)?;
+                if run > 0 {
+                    *fastest = fastest.or(one);
+                }
+            }
+        }
         let tokens = (options.sequences * completion) as f64;
         let case = format!("{prompt} + {completion}");
         let ratio = |get: fn(&Seconds) -> f64| match &theirs {
@@ -103,58 +131,22 @@ fn println_line(text: &str) {
     println!("{text}");
 }
 
-/// PyTorch's numbers, by case.
-fn torch(options: &Options, model: &Path) -> anyhow::Result<BTreeMap<String, Seconds>> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("policy_torch.py");
-    let cases = options
-        .cases
-        .iter()
-        .map(|(prompt, completion)| format!("{prompt}+{completion}"));
-    let output = Command::new(&options.python)
-        .arg(script)
-        .arg(model)
-        .args(["--threads", &options.threads.to_string()])
-        .args(["--sequences", &options.sequences.to_string()])
-        .args(["--runs", &options.runs.to_string()])
-        .args(cases)
-        // Settings that hold the peer's libraries back.
-        .env_remove("OPENBLAS_CORETYPE")
-        .env_remove("OPENBLAS_L2_SIZE")
-        .output()
-        .with_context(|| format!("cannot start \"{}\"", options.python.display()))?;
-    ensure!(
-        output.status.success(),
-        "\"{}\" failed (it needs torch and numpy; --python names another one): {}",
-        options.python.display(),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(serde_json::from_slice(&output.stdout)?)
-}
-
+/// One run of sampling and a step on fresh weights.
 async fn measure(
     options: &Options,
     model: &Path,
     prompt: usize,
     completion: usize,
 ) -> anyhow::Result<Seconds> {
-    let (mut samples, mut steps) = (Vec::new(), Vec::new());
-    for run in 0..=options.runs {
-        let (model, card) = Model::load(model)?;
-        let policy = Policy::start(Trainer::new(model, card)?)?;
-        let begin = Instant::now();
-        let trajectories = sample(&policy, options.sequences, prompt, completion).await?;
-        let sampled = begin.elapsed().as_secs_f64();
-        let begin = Instant::now();
-        policy.update(trajectories, settings(completion)).await?;
-        if run > 0 {
-            samples.push(sampled);
-            steps.push(begin.elapsed().as_secs_f64());
-        }
-    }
-    Ok(Seconds {
-        sample: fastest(&samples),
-        step: fastest(&steps),
-    })
+    let (model, card) = Model::load(model)?;
+    let policy = Policy::start(Trainer::new(model, card)?)?;
+    let begin = Instant::now();
+    let trajectories = sample(&policy, options.sequences, prompt, completion).await?;
+    let sample = begin.elapsed().as_secs_f64();
+    let begin = Instant::now();
+    policy.update(trajectories, settings(completion)).await?;
+    let step = begin.elapsed().as_secs_f64();
+    Ok(Seconds { sample, step })
 }
 
 async fn sample(
@@ -223,10 +215,6 @@ fn settings(completion: usize) -> UpdateSettings {
         temperature: 1.0,
         iterations: 1,
     }
-}
-
-fn fastest(numbers: &[f64]) -> f64 {
-    numbers.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
 /// Reads `5+3`.

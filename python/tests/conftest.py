@@ -55,10 +55,11 @@ def serve(start: Callable[..., Forkserver]) -> Callable[..., Slot]:
 
     def serve(source: str, mode: str = "process", capacity: int = 10, **options: Any) -> Slot:
         fmt = options.pop("fmt", "as_is")
+        frame_limit = options.pop("frame_limit", 64 << 20)
         server = start(source, **options)
         loaded = server.load("plugin:f")
         assert loaded["op"] == "loaded", loaded
-        return server.slot(mode, capacity, fmt)
+        return server.slot(mode, capacity, fmt, frame_limit)
 
     return serve
 

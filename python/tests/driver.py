@@ -94,12 +94,21 @@ class Pipe:
 class Slot:
     """One slot, as the runtime sees it."""
 
-    def __init__(self, server: Forkserver, number: int, mode: str, capacity: int, fmt: str) -> None:
+    def __init__(
+        self,
+        server: Forkserver,
+        number: int,
+        mode: str,
+        capacity: int,
+        fmt: str,
+        frame_limit: int,
+    ) -> None:
         self.data, data = socket.socketpair()
         self.control, control = socket.socketpair()
         self.stdout, self.stderr, self.stack = Pipe(), Pipe(), Pipe()
         message = {"op": "fork", "slot": number, "mode": mode, "capacity": capacity}
         message["content_format"] = fmt
+        message["frame_limit"] = frame_limit
         pipes = [self.stdout, self.stderr, self.stack]
         with data, control:
             fds = [data.fileno(), control.fileno(), *(p.write_end for p in pipes)]
@@ -220,8 +229,14 @@ class Forkserver:
     def load(self, function: str) -> dict[str, Any]:
         return self.ask({"op": "load", "project": str(self.project), "function": function})
 
-    def slot(self, mode: str = "process", capacity: int = 10, fmt: str = "as_is") -> Slot:
-        slot = Slot(self, len(self.slots), mode, capacity, fmt)
+    def slot(
+        self,
+        mode: str = "process",
+        capacity: int = 10,
+        fmt: str = "as_is",
+        frame_limit: int = 64 << 20,
+    ) -> Slot:
+        slot = Slot(self, len(self.slots), mode, capacity, fmt, frame_limit)
         self.slots.append(slot)
         return slot
 

@@ -264,8 +264,8 @@ def test_exceptions_that_can_t_be_printed(serve) -> None:
 
 def test_an_answer_that_is_too_large_is_told(grader) -> None:
     slot = grader("return dict(rewards=[1, 1], extra={'x': 'x' * (70 << 20)})")
-    assert "allowed is 64 MiB" in slot.call(body())["bad_result"]
-    assert "allowed is 64 MiB" in slot.call(body())["bad_result"]
+    assert "allowed are 64 MiB (frame_limit)" in slot.call(body())["bad_result"]
+    assert "allowed are 64 MiB (frame_limit)" in slot.call(body())["bad_result"]
 
 
 def test_a_long_error_is_cut(grader) -> None:

@@ -282,6 +282,36 @@ def test_cancelling_a_loop_s_call_is_answered_once_nothing_runs_any_more(serve) 
     assert slot.answer()[0] == 2
 
 
+def test_a_call_that_cancels_every_task_cancels_its_own(serve) -> None:
+    slot = serve(
+        """
+        go = asyncio.Event()
+
+        @group_grader
+        async def f(context, sample, trajectories):
+            what = sample.extra["do"]
+            if what == "cancel":
+                for task in asyncio.all_tasks():
+                    task.cancel()
+            if what == "go":
+                go.set()
+            await asyncio.gather(go.wait(), asyncio.sleep(0))
+            return GroupGraderResult(rewards=[1.0] * len(trajectories))
+        """,
+        "loop",
+    )
+    slot.send(1, body(extra={"do": "wait"}))
+    slot.send(2, body(extra={"do": "wait"}))
+    slot.send(3, body(extra={"do": "cancel"}))
+    call, _, answer = slot.answer()
+    assert call == 3
+    assert "CancelledError" in answer["raised"]["type"]
+    slot.send(4, body(extra={"do": "go"}))
+    answers = dict(slot.answer()[::2] for _ in range(3))
+    assert sorted(answers) == [1, 2, 4]
+    assert all(answer["status"] == "success" for answer in answers.values()), answers
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_a_call_that_is_cancelled_before_it_begins_doesn_t(grader, mode) -> None:
     sleep = "await asyncio.sleep(0.5)" if mode == "loop" else "time.sleep(0.5)"

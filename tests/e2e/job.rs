@@ -175,3 +175,50 @@ fn a_grader_that_raises_ends_the_job_with_its_traceback() {
     let shown = project.paddock(&["jobs", "get"]).ok().stdout;
     assert!(shown.contains("Call plugin error: 500"), "{shown}");
 }
+
+const TALK: &str = "\
+from paddock import RolloutResult, rollout
+
+
+@rollout
+async def talk(context, proxy, sample):
+    client = proxy.async_rollout_client()
+    reply = await client.chat.completions.create(model=\"policy\", messages=sample.messages)
+    print(\"the model said\", repr(reply.choices[0].message.content))
+    return RolloutResult()
+";
+
+#[test]
+fn without_a_network_a_rollout_still_reaches_the_model() {
+    for network in [
+        "network: none",
+        "network: proxy\nnetwork_allow: [example.org]",
+    ] {
+        let project = Project::new();
+        project.write("plugins/talk.py", TALK);
+        project.edit(
+            "job.yaml",
+            "name: small\n",
+            &format!("name: small\n{network}\n"),
+        );
+        project.edit(
+            "job.yaml",
+            "  graders:\n",
+            "  rollout: {plugin: {name: talk, python_func: \"plugins.talk:talk\"}}\n  graders:\n",
+        );
+        let summary = project.job(&["--steps", "1"]).ok().last_json();
+        assert_eq!(summary["state"], "completed", "{summary:#}");
+        let said = project.paddock(&["logs", "--text", "the model said"]).ok();
+        assert!(said.stdout.contains("the model said"), "{said:?}");
+    }
+}
+
+#[test]
+fn a_limited_network_without_the_fence_is_refused() {
+    let project = Project::new();
+    project.edit("job.yaml", "name: small\n", "name: small\nnetwork: none\n");
+    let ended = project.job(&["--no-fence"]);
+    assert_eq!(ended.code, 3, "{ended:#?}");
+    let fault = &ended.last_json()["fault"];
+    assert_eq!(fault["kind"], "Invalid value", "{fault:#}");
+}

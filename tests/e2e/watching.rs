@@ -10,7 +10,9 @@ use crate::paddock::{Project, at_work, processes_in, until, wait};
 fn a_running_job_is_seen_by_other_commands() {
     let project = Project::new();
     // The grader waits for a file, so that the job is still there to be looked at.
-    let gate = project.data_dir().with_file_name("gate");
+    let shared = project.data_dir().with_file_name("shared");
+    std::fs::create_dir(&shared).expect("made");
+    let gate = shared.join("gate");
     let wait_for = format!(
         "    import pathlib, time\n    while not pathlib.Path({:?}).exists():\n        time.sleep(0.02)\n    log.info",
         gate.to_string_lossy()
@@ -26,7 +28,8 @@ fn a_running_job_is_seen_by_other_commands() {
         &format!("    log.info('waiting')\n{wait_for}"),
     );
     let job = project
-        .command(&["run", "project", "--json", "--steps", "1"])
+        .command(&["run", "project", "--json", "--steps", "1", "--share"])
+        .arg(&shared)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

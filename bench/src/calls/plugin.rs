@@ -123,6 +123,7 @@ fn record(job: JobId) -> JobRecord {
             enable_trajectory: true,
             on_abnormal_reward: Default::default(),
             content_format: Default::default(),
+            network: Default::default(),
             model_timeout: 120,
             tags: serde_json::Value::Null,
             project: None,

@@ -3,11 +3,14 @@
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
+use paddock_jail::cgroup;
+use paddock_runtime::Part;
 use serde::Serialize;
 
 use crate::failure::Done;
 use crate::output::{Out, facts, text};
 use crate::places::{self, CacheDir};
+use crate::reader;
 
 /// `doctor`.
 #[derive(Debug, clap::Args)]
@@ -29,7 +32,54 @@ struct Found {
     memory_bytes: Option<u64>,
     memory_free_bytes: Option<u64>,
     cache: PathBuf,
-    fence: Option<&'static str>,
+    memory_limit: MemoryLimit,
+    /// Every part of the fence; nothing if none could be put up.
+    fence: Vec<Part>,
+    /// Why not.
+    fence_failed: Option<String>,
+}
+
+/// Who sees to it that a plugin keeps to its memory.
+#[derive(Debug, Serialize)]
+struct MemoryLimit {
+    /// `cgroup-v2`, `cgroup-v1` or `polling`.
+    by: &'static str,
+    /// Whether groups limit processor time as well.
+    cpu: bool,
+    /// Whether groups limit the number of processes as well.
+    pids: bool,
+    /// Why there are no groups.
+    problem: Option<String>,
+}
+
+impl MemoryLimit {
+    fn here() -> Self {
+        let probe = cgroup::probe();
+        let by = match probe.version {
+            Some(2) if probe.memory => "cgroup-v2",
+            Some(1) if probe.memory => "cgroup-v1",
+            _ => "polling",
+        };
+        Self {
+            by,
+            cpu: probe.cpu,
+            pids: probe.pids,
+            problem: Some(probe.problem).filter(|problem| !problem.is_empty()),
+        }
+    }
+
+    fn shown(&self) -> String {
+        let missing = |has: bool, what| if has { "" } else { what };
+        match &self.problem {
+            Some(problem) => format!("by {}, 20 times a second: {problem}", self.by),
+            None => format!(
+                "by {}{}{}",
+                self.by,
+                missing(self.cpu, ", without processor time"),
+                missing(self.pids, ", without the number of processes")
+            ),
+        }
+    }
 }
 
 /// Pythons to try, best first.
@@ -44,6 +94,11 @@ const PYTHONS: [&str; 6] = [
 
 /// Does what is asked. The exit code is 0 whatever was found: nothing was asked to run.
 pub(crate) fn run(args: &Args) -> Done {
+    let tried = reader::block_on(async { paddock_runtime::try_fence().await })?;
+    let (fence, fence_failed) = match tried {
+        Ok(parts) => (parts, None),
+        Err(message) => (Vec::new(), Some(message)),
+    };
     let found = Found {
         version: env!("CARGO_PKG_VERSION"),
         python: match places::python() {
@@ -55,7 +110,9 @@ pub(crate) fn run(args: &Args) -> Done {
         memory_bytes: memory("MemTotal:"),
         memory_free_bytes: memory("MemAvailable:"),
         cache: args.cache.path(),
-        fence: None,
+        memory_limit: MemoryLimit::here(),
+        fence,
+        fence_failed,
     };
     let mut out = Out::new();
     match args.json {
@@ -102,7 +159,18 @@ fn shown(found: &Found) -> String {
         ),
     );
     fact("cache", found.cache.display().to_string());
-    fact("fence", "none in this version: plugins run in processes of their own, but with your rights, files and network. Run only plugins that you trust.".into());
+    fact("memory limits", found.memory_limit.shown());
+    if let Some(message) = &found.fence_failed {
+        let advice = "plugins don't start; --no-fence runs them with your rights and files";
+        fact("fence", format!("can't be put up: {message}; {advice}"));
+    }
+    for part in &found.fence {
+        let state = match &part.missing {
+            None => "stands".to_owned(),
+            Some(missing) => format!("missing: {missing}"),
+        };
+        fact(&format!("fence: {}", part.name), state);
+    }
     text(&mut rows)
 }
 

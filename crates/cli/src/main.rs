@@ -7,6 +7,7 @@ mod doctor;
 mod explain;
 mod failure;
 mod fault;
+mod fence;
 mod grade;
 mod jobs;
 mod logs;

@@ -34,11 +34,11 @@ pub(crate) struct CacheDir {
 }
 
 impl CacheDir {
-    /// The folder in force.
+    /// The folder in force, from the root: interpreters are started from other folders.
     pub(crate) fn path(&self) -> PathBuf {
-        self.cache_dir.clone().unwrap_or_else(|| {
+        absolute(&self.cache_dir.clone().unwrap_or_else(|| {
             default_cache(std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME"))
-        })
+        }))
     }
 }
 
@@ -78,6 +78,16 @@ pub(crate) fn project(path: &Path) -> Result<PathBuf, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_cache_is_named_from_the_root() {
+        let cache_dir = Some(PathBuf::from("near/here"));
+        let path = CacheDir { cache_dir }.path();
+        assert!(
+            path.is_absolute() && path.ends_with("near/here"),
+            "{path:?}"
+        );
+    }
 
     #[test]
     fn the_cache_has_a_place_everywhere() {

@@ -25,6 +25,7 @@ pub mod train;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use paddock_runtime::Fence;
 use paddock_types::step::{StepRecord, ValidationRecord};
 
 pub use prepare::{Prepared, prepare};
@@ -37,6 +38,8 @@ pub struct JobOptions {
     pub path: PathBuf,
     /// Where the job's records and checkpoints go.
     pub data_dir: PathBuf,
+    /// What stands between plugins and the machine.
+    pub fence: Fence,
     /// Where environments and models are kept for all jobs.
     pub cache_dir: PathBuf,
     /// Hyperparameters that override the file's, by name, as text.

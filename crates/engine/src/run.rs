@@ -47,7 +47,7 @@ pub async fn run(
         held = Some(JobLock::acquire(&prepared.options.data_dir, job).map_err(store_fault)?);
         record.save(JobState::Preparing).await?;
         let started = tokio::select! {
-            started = start::start(&prepared, job, &job_dir, &services.writer, &events) => started?,
+            started = start::start(&prepared, job, &job_dir, &services, &events) => started?,
             () = &mut stop => return Ok(JobState::Stopped),
         };
         let context = Arc::new(JobContext {

@@ -387,7 +387,7 @@ impl Runner {
             Some(kind) => Fault::call_plugin(
                 kind,
                 format!("plugin \"{plugin}\": {}", reason(&verdict)),
-                kind.advice(),
+                verdict.advice().unwrap_or(kind.advice()),
             ),
             None => Fault::internal(format!("plugin \"{plugin}\": {}", reason(&verdict))),
         };

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use paddock_policy::Policy;
-use paddock_runtime::{Environment, LogSink, Plugin, PluginSpec, environment};
-use paddock_store::Writer;
+use paddock_runtime::{
+    Environment, Fence, LogSink, Plugin, PluginSpec, environment, loopback_port,
+};
 use paddock_types::JobId;
 use paddock_types::fault::{Fault, Location, SubKind};
 use paddock_types::job::ValidationSet;
@@ -13,6 +14,7 @@ use paddock_types::plugin::{PluginConfig, PluginKind};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::JobEvent;
+use crate::Services;
 use crate::context::Grader;
 use crate::package::{self, Package};
 use crate::prepare::{Prepared, unusable};
@@ -34,7 +36,7 @@ pub async fn start(
     prepared: &Prepared,
     job: JobId,
     job_dir: &Path,
-    writer: &Writer,
+    services: &Services,
     events: &UnboundedSender<JobEvent>,
 ) -> Result<Started, Fault> {
     let phase = |name, detail: &str| {
@@ -51,13 +53,18 @@ pub async fn start(
     })
     .await?;
     let sink: LogSink = {
-        let writer = writer.clone();
+        let writer = services.writer.clone();
         Arc::new(move |line| writer.log(job, line))
     };
     let mut starter = Starter {
         prepared,
         package: package.dir,
         environment,
+        fence: Fence {
+            network: prepared.config.network.clone(),
+            doors: loopback_port(&services.proxy_url).into_iter().collect(),
+            ..prepared.options.fence.clone()
+        },
         sink,
         started: vec![],
     };
@@ -127,6 +134,7 @@ struct Starter<'a> {
     prepared: &'a Prepared,
     package: PathBuf,
     environment: Environment,
+    fence: Fence,
     sink: LogSink,
     started: Vec<Plugin>,
 }
@@ -145,6 +153,7 @@ impl Starter<'_> {
             limits: plugin.runtime,
             content_format: self.prepared.config.content_format,
             environment: self.environment.clone(),
+            fence: self.fence.clone(),
             kind,
         };
         let started = Plugin::start(spec, self.sink.clone()).await?;

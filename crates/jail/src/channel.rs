@@ -120,6 +120,11 @@ impl Inbox {
         Ok(Some(message))
     }
 
+    /// All descriptors that came along and weren't taken yet.
+    pub fn take_all_fds(&mut self) -> Vec<OwnedFd> {
+        self.fds.drain(..).collect()
+    }
+
     /// The next `N` descriptors that came along, if there are so many.
     pub fn take_fds<const N: usize>(&mut self) -> Option<[OwnedFd; N]> {
         if self.fds.len() < N {

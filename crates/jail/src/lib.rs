@@ -5,11 +5,11 @@
 //! all that they left behind, and ends everything when Paddock is gone. It never reads what a
 //! plugin writes, and it never decides anything about a call.
 //!
-//! Namespaces, mounts, system call and file policies and control groups belong here too: they are
-//! entered in [`reaper::main`] before the first [`message::Request::Start`].
+//! The fence itself is [`fence`]: the reaper goes behind it before it starts anything.
 
 pub mod cgroup;
 pub mod channel;
+pub mod fence;
 pub mod killer;
 pub mod message;
 pub mod process;

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::fence::{Part, Plan};
+
 /// In an argument vector: replaced by the number of the inherited socket.
 pub const FD_PLACEHOLDER: &str = "{fd}";
 
@@ -11,6 +13,11 @@ pub const FD_PLACEHOLDER: &str = "{fd}";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum Request {
+    /// Go behind this fence. The first request, and only the first.
+    Fence {
+        /// What it is made of; none: nothing is fenced.
+        plan: Option<Plan>,
+    },
     /// Start the forkserver. Three descriptors come along: the socket it inherits, and where its
     /// standard output and error go.
     Start {
@@ -28,6 +35,11 @@ pub enum Request {
         /// Its process id.
         pid: i32,
     },
+    /// Have this process write the stacks of its threads: SIGUSR2.
+    Stack {
+        /// Its process id.
+        pid: i32,
+    },
     /// End this process and everything it started.
     Kill {
         /// Its process id.
@@ -41,6 +53,16 @@ pub enum Request {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "report", rename_all = "snake_case")]
 pub enum Report {
+    /// The fence is up, as far as the host gives it. With the listening sockets of its own network.
+    Fenced {
+        /// Every part; none if none was asked for.
+        parts: Vec<Part>,
+    },
+    /// It couldn't be put up, and the reaper ends.
+    FenceFailed {
+        /// The system's words.
+        message: String,
+    },
     /// The forkserver runs.
     Started {
         /// Its process id.

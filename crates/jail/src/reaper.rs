@@ -6,11 +6,14 @@
 //! program that holds it, and must be the only thread of its process.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -20,6 +23,7 @@ use rustix::process::{
 };
 
 use crate::channel::{Inbox, send};
+use crate::fence::{self, Bounds, Plan, Side};
 use crate::killer::{Action, Doom};
 use crate::message::{Exit, FD_PLACEHOLDER, Report, Request};
 use crate::process::{Process, scan};
@@ -35,16 +39,86 @@ const END_WAIT: Duration = Duration::from_secs(5);
 
 /// Runs the reaper over standard input until its lifeline closes.
 pub fn main() -> ExitCode {
-    match Reaper::new().and_then(Reaper::run) {
+    // A terminal's signals are for Paddock, which then ends this in order. The call fails for
+    // a process that leads a group already, which is as good.
+    let _ = setsid();
+    let mut inbox = Inbox::default();
+    let bounds = match first(&mut inbox).and_then(fenced) {
+        Ok(Begun::Inside(bounds)) => bounds,
+        Ok(Begun::Outside(code)) => return code,
+        Err(error) => {
+            let message = error.to_string();
+            // Without somebody to tell there is nothing to do either.
+            let _ = send(io::stdin(), &Report::FenceFailed { message }, &[]);
+            return ExitCode::FAILURE;
+        }
+    };
+    match Reaper::new(inbox, bounds).and_then(Reaper::run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
+}
+
+/// The first request: which fence to go behind.
+fn first(inbox: &mut Inbox) -> io::Result<Option<Plan>> {
+    let control = io::stdin();
+    loop {
+        let mut fds = [PollFd::new(&control, PollFlags::IN)];
+        match poll(&mut fds, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        match inbox.receive(&control) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+        match inbox.next_message()? {
+            Some(Request::Fence { plan }) => return Ok(plan),
+            Some(_) => return Err(io::Error::other("the first request must be the fence")),
+            None => {}
+        }
+    }
+}
+
+enum Begun {
+    /// Here the work is done, by processes within these bounds.
+    Inside(Option<Bounds>),
+    /// The work is done and over.
+    Outside(ExitCode),
+}
+
+/// Goes behind the fence, and tells what stands.
+fn fenced(plan: Option<Plan>) -> io::Result<Begun> {
+    let mut parts = Vec::new();
+    let mut listeners = Vec::new();
+    let mut bounds = None;
+    if let Some(plan) = plan {
+        let let_go = || {
+            // The lifeline must have no end here, or it would never be seen to close.
+            if let Ok(null) = File::open("/dev/null") {
+                let _ = rustix::stdio::dup2_stdin(null);
+            }
+        };
+        let standing = match fence::enter(&plan, let_go)? {
+            Side::Inside(standing) => standing,
+            Side::Outside(code) => return Ok(Begun::Outside(code)),
+        };
+        bounds = Some(Bounds::new(&plan, &standing)?);
+        parts = standing.parts;
+        listeners = standing.listeners;
+    }
+    let along: Vec<_> = listeners.iter().map(AsFd::as_fd).collect();
+    send(io::stdin(), &Report::Fenced { parts }, &along)?;
+    Ok(Begun::Inside(bounds))
 }
 
 struct Reaper {
     control: OwnedFd,
     children: UnixStream,
     inbox: Inbox,
+    bounds: Option<Arc<Bounds>>,
     forkserver: Option<i32>,
     slots: BTreeSet<i32>,
     strays: BTreeMap<i32, Instant>,
@@ -53,10 +127,7 @@ struct Reaper {
 }
 
 impl Reaper {
-    fn new() -> io::Result<Self> {
-        // A terminal's signals are for Paddock, which then ends this in order. The call fails for
-        // a process that leads a group already, which is as good.
-        let _ = setsid();
+    fn new(inbox: Inbox, bounds: Option<Bounds>) -> io::Result<Self> {
         set_child_subreaper(Some(getpid()))?;
         let (children, signalled) = UnixStream::pair()?;
         children.set_nonblocking(true)?;
@@ -64,7 +135,8 @@ impl Reaper {
         Ok(Self {
             control: io::stdin().as_fd().try_clone_to_owned()?,
             children,
-            inbox: Inbox::default(),
+            inbox,
+            bounds: bounds.map(Arc::new),
             forkserver: None,
             slots: BTreeSet::new(),
             strays: BTreeMap::new(),
@@ -145,13 +217,17 @@ impl Reaper {
                     self.slots.insert(pid);
                     self.strays.remove(&pid);
                 }
+                Request::Stack { pid } => signal(pid, Signal::USR2),
                 Request::Kill { pid } => self.doom(pid),
+                // It is up already, and stays as it is.
+                Request::Fence { .. } => {}
                 Request::End => return Ok(false),
             }
         }
         Ok(true)
     }
 
+    #[expect(unsafe_code, reason = "what a child does before its exec")]
     fn start(
         &mut self,
         argv: &[String],
@@ -164,16 +240,26 @@ impl Reaper {
         // Kept open over the exec by a copy without the close-on-exec flag. No other thread can
         // start a program meanwhile and inherit it: there is none.
         let inherited = rustix::io::dup(&socket)?;
-        let number = std::os::fd::AsRawFd::as_raw_fd(&inherited).to_string();
-        let child = Command::new(program)
+        let kept = inherited.as_raw_fd();
+        let number = kept.to_string();
+        let bounds = self.bounds.clone();
+        let mut command = Command::new(program);
+        command
             .args(arguments.iter().map(|a| a.replace(FD_PLACEHOLDER, &number)))
             .env_clear()
             .envs(env)
             .current_dir(cwd)
             .stdin(Stdio::null())
             .stdout(stdout)
-            .stderr(stderr)
-            .spawn()?;
+            .stderr(stderr);
+        let put_on = move || {
+            close_others(kept)?;
+            bounds.as_ref().map_or(Ok(()), |bounds| bounds.put_on())
+        };
+        // SAFETY: between fork and exec only system calls are made and nothing is allocated; this program
+        // has one thread, so no lock is held by another.
+        unsafe { command.pre_exec(put_on) };
+        let child = command.spawn()?;
         let pid = child.id() as i32;
         self.forkserver = Some(pid);
         Ok(pid)
@@ -278,6 +364,20 @@ impl Reaper {
     }
 }
 
+/// No descriptor but the standard ones and `kept` lives on over an exec, whoever has opened it.
+#[expect(unsafe_code, reason = "no crate in the tree has this call")]
+fn close_others(kept: RawFd) -> io::Result<()> {
+    let mark = libc::CLOSE_RANGE_CLOEXEC;
+    // SAFETY: marks descriptors to be closed at exec; closes none that is in use now. A kernel without the
+    // call leaves only those that were opened without the mark, of which this program has none.
+    let _ = unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, mark) };
+    // SAFETY: takes numbers only.
+    match unsafe { libc::fcntl(kept, libc::F_SETFD, 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 fn own_pid() -> i32 {
     getpid().as_raw_nonzero().get()
 }
@@ -299,10 +399,13 @@ fn exit_of(status: WaitStatus) -> Exit {
 }
 
 fn act(action: Action) {
-    let (pid, signal) = match action {
-        Action::Stop(pid) => (pid, Signal::STOP),
-        Action::Kill(pid) => (pid, Signal::KILL),
-    };
+    match action {
+        Action::Stop(pid) => signal(pid, Signal::STOP),
+        Action::Kill(pid) => signal(pid, Signal::KILL),
+    }
+}
+
+fn signal(pid: i32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid) {
         // It may have ended since it was seen.
         let _ = kill_process(pid, signal);

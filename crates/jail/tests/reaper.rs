@@ -27,11 +27,15 @@ impl Reaper {
             .stdin(OwnedFd::from(theirs))
             .spawn()
             .expect("the reaper starts");
-        Self {
+        let mut reaper = Self {
             child,
             control,
             inbox: Inbox::default(),
-        }
+        };
+        reaper.ask(&Request::Fence { plan: None });
+        let parts = Vec::new();
+        assert_eq!(reaper.report(), Report::Fenced { parts });
+        reaper
     }
 
     fn shell(&mut self, script: &str, scratch: Option<&Path>) -> i32 {

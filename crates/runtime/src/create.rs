@@ -4,12 +4,14 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use paddock_jail::message::Exit;
 use paddock_types::{CallId, Fault, Location, SubKind};
+use serde_json::json;
 
 use crate::forkserver::ForkserverError;
 use crate::memory::Shortage;
 use crate::memory::shown::Bytes;
-use serde_json::json;
+use crate::slot::ending::{exit_evidence, exit_words};
 
 /// The fault of a forkserver that can't be used.
 pub(crate) fn fault(
@@ -55,6 +57,21 @@ pub(crate) fn fault(
         }
     }
     with_lines(fault, last_lines)
+}
+
+/// The fault of a fence that can't be put up, or a reaper that can't be started.
+pub(crate) fn no_fence(message: &str) -> Fault {
+    let mut fault = Fault::internal(format!("the plugin's fence could not be put up: {message}"));
+    fault.advice = "run \"paddock doctor\" to see what this host gives; --no-fence runs plugins without it, with your own rights and files".to_owned();
+    fault
+}
+
+/// The fault with how the forkserver's process ended, where that is known.
+pub(crate) fn with_exit(mut fault: Fault, exit: Option<Exit>) -> Fault {
+    let Some(exit) = exit else { return fault };
+    fault.message = format!("{}: {}", fault.message, exit_words(exit));
+    fault.evidence.extend(exit_evidence(exit));
+    fault
 }
 
 /// The fault of slots that don't come up.

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
+use tokio::task::JoinHandle;
 
 use crate::credentials;
 use crate::logs::Output;
@@ -123,6 +124,7 @@ enum Ask<'a> {
         mode: Mode,
         capacity: u32,
         content_format: &'a str,
+        frame_limit: usize,
     },
 }
 
@@ -168,6 +170,7 @@ pub struct Forkserver {
     inbox: Inbox,
     pid: i32,
     tail: Arc<Mutex<VecDeque<String>>>,
+    copies: [JoinHandle<()>; 2],
 }
 
 impl Forkserver {
@@ -192,19 +195,30 @@ impl Forkserver {
             .await
             .map_err(ForkserverError::Start)?;
         let tail = output.tail();
-        tokio::spawn(output.clone().copy(stdout, "stdout"));
-        tokio::spawn(output.copy(stderr, "stderr"));
+        let copies = [
+            tokio::spawn(output.clone().copy(stdout, "stdout")),
+            tokio::spawn(output.copy(stderr, "stderr")),
+        ];
         Ok(Self {
             socket,
             inbox: Inbox::default(),
             pid,
             tail,
+            copies,
         })
     }
 
     /// Its process id.
     pub fn pid(&self) -> i32 {
         self.pid
+    }
+
+    /// Waits until all that an ended one has printed is read; not for what still holds its pipes.
+    pub(crate) async fn hear_out(&mut self, patience: Duration) {
+        let [stdout, stderr] = &mut self.copies;
+        let both = async { tokio::join!(stdout, stderr) };
+        // Then the lines that have come must do.
+        let _ = tokio::time::timeout(patience, both).await;
     }
 
     /// The last lines it printed.
@@ -247,6 +261,7 @@ impl Forkserver {
         mode: Mode,
         capacity: u32,
         content_format: &str,
+        frame_limit: usize,
     ) -> Result<SlotEnds, ForkserverError> {
         let (data, data_end) = UnixStream::pair().map_err(ForkserverError::Io)?;
         let (control, control_end) = UnixStream::pair().map_err(ForkserverError::Io)?;
@@ -262,6 +277,7 @@ impl Forkserver {
             mode,
             capacity,
             content_format,
+            frame_limit,
         };
         match self
             .exchange(&ask, &ends, FORK_TIMEOUT, "forking a slot")

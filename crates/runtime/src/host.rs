@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use paddock_jail::message::Exit;
 use paddock_types::Fault;
-use rustix::process::{Pid, Signal, kill_process};
 
 use crate::create;
+use crate::doors::{Doors, Egress};
+use crate::fence::{self, Fence};
 use crate::forkserver::{Forkserver, ForkserverError, Loaded, Program};
 use crate::logs::{LogSink, Output};
 use crate::memory::PluginMemory;
@@ -22,6 +24,8 @@ const STACK_WAIT: Duration = Duration::from_millis(500);
 pub(crate) struct Recipe {
     pub(crate) plugin: Arc<str>,
     pub(crate) program: Program,
+    pub(crate) fence: Fence,
+    pub(crate) egress: Arc<Egress>,
     pub(crate) content_format: &'static str,
     pub(crate) sink: LogSink,
     pub(crate) memory: Arc<PluginMemory>,
@@ -32,6 +36,8 @@ pub(crate) struct Host {
     process: ReaperProcess,
     pub(crate) reaper: ReaperHandle,
     pub(crate) forkserver: Forkserver,
+    /// Open as long as the fence stands.
+    _doors: Doors,
 }
 
 impl Host {
@@ -45,12 +51,20 @@ impl Host {
         })?;
         // Before it starts anything: whatever it starts is in the plugin's group too.
         recipe.memory.hold(process.pid()).await;
+        let doors = match Self::fence(recipe, &reaper).await {
+            Ok(doors) => doors,
+            Err(message) => {
+                process.end(&reaper, Duration::ZERO).await;
+                return Err(create::no_fence(&message));
+            }
+        };
         match Self::load(recipe, options, &reaper).await {
             Ok((forkserver, loaded)) => {
                 let host = Self {
                     process,
                     reaper,
                     forkserver,
+                    _doors: doors,
                 };
                 Ok((host, loaded))
             }
@@ -59,6 +73,13 @@ impl Host {
                 Err(fault)
             }
         }
+    }
+
+    /// Has the reaper go behind the plugin's fence.
+    async fn fence(recipe: &Recipe, reaper: &ReaperHandle) -> Result<Doors, String> {
+        let standing = reaper.fence(recipe.fence.plan(&recipe.program)).await?;
+        fence::tell_missing(&standing.parts);
+        Doors::open(&recipe.fence, standing.listeners, &recipe.egress).map_err(|e| e.to_string())
     }
 
     /// Ends both, and all that they have started.
@@ -93,10 +114,14 @@ impl Host {
             Ok(loaded) => Ok((forkserver, loaded)),
             Err(error) => {
                 if matches!(error, ForkserverError::Slow { .. }) {
-                    ask_where(&forkserver).await;
+                    ask_where(reaper, &forkserver).await;
                 }
+                let exit = match error {
+                    ForkserverError::Ended(_) => end_of(&mut forkserver, reaper).await,
+                    _ => None,
+                };
                 reaper.kill(forkserver.pid());
-                let fault = fault(&error, forkserver.last_lines());
+                let fault = create::with_exit(fault(&error, forkserver.last_lines()), exit);
                 Err(match recipe.memory.import_ran_out() {
                     Some(limit) if matches!(error, ForkserverError::Ended(_)) => {
                         create::import_ran_out(fault, &recipe.program.function, limit)
@@ -108,12 +133,17 @@ impl Host {
     }
 }
 
+/// How a forkserver ended that is gone, once all is heard that it had to say.
+async fn end_of(forkserver: &mut Forkserver, reaper: &ReaperHandle) -> Option<Exit> {
+    let exit = reaper.adopt(forkserver.pid());
+    forkserver.hear_out(STACK_WAIT).await;
+    tokio::time::timeout(STACK_WAIT, exit).await.ok()?.ok()
+}
+
 /// Has an import that doesn't end say where it is: `faulthandler` writes to its standard error.
-async fn ask_where(forkserver: &Forkserver) {
-    if let Some(pid) = Pid::from_raw(forkserver.pid()) {
-        // It may have ended meanwhile: then its end is the evidence.
-        let _ = kill_process(pid, Signal::USR2);
-    }
+async fn ask_where(reaper: &ReaperHandle, forkserver: &Forkserver) {
+    // It may have ended meanwhile: then its end is the evidence.
+    reaper.ask_stack(forkserver.pid());
     let until = Instant::now() + STACK_WAIT;
     let is_told = |lines: Vec<String>| lines.iter().any(|l| l.contains("most recent call first"));
     while !is_told(forkserver.last_lines()) && Instant::now() < until {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use paddock_types::{Fault, SubKind, Verdict};
+use paddock_types::{Fault, FaultKind, SubKind, Verdict};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
@@ -15,7 +15,7 @@ use crate::cpu::CpuWatch;
 use crate::create;
 use crate::forkserver::{ForkserverError, Mode};
 use crate::host::{Host, Recipe};
-use crate::judge::failure;
+use crate::judge::{failure, uncharged};
 use crate::logs::Output;
 use crate::memory::{InstanceMemory, Shortage};
 use crate::scaling::{Instances, View, grow};
@@ -350,7 +350,13 @@ impl Keeper {
         let host = host.ok_or(ForkserverError::Ended("was to fork a slot"))?;
         let ends = host
             .forkserver
-            .fork(id, self.common.mode, capacity, self.recipe.content_format)
+            .fork(
+                id,
+                self.common.mode,
+                capacity,
+                self.recipe.content_format,
+                self.common.options.frame_limit,
+            )
             .await?;
         let name: Arc<str> = format!("{}-{instance}", self.recipe.plugin).into();
         let output = Output::new(
@@ -393,7 +399,10 @@ impl Keeper {
                 host.forkserver = forkserver;
             }
             None => {
-                self.host = None;
+                if let Some(host) = self.host.take() {
+                    // Its folder goes with it: only then it may be made again.
+                    host.end().await;
+                }
                 // A reaper that was killed has not removed the folder that plugins write to, or
                 // has, if it ended in order: either way it is there again.
                 let scratch = self.recipe.program.scratch.clone();
@@ -479,6 +488,9 @@ async fn remove(folder: PathBuf) {
 }
 
 fn create_verdict(fault: &Fault) -> Verdict {
+    if fault.kind == FaultKind::Internal {
+        return uncharged(&fault.message);
+    }
     let mut verdict = failure(SubKind::Create, fault.message.clone());
     verdict.evidence = fault.evidence.clone();
     if let Some(Value::String(traceback)) = fault.evidence.get("traceback") {

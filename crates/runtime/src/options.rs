@@ -79,7 +79,7 @@ impl Default for RuntimeOptions {
             frame_limit: paddock_wire::DEFAULT_LIMIT,
             import_timeout: Duration::from_secs(60),
             slot_timeout: Duration::from_secs(60),
-            evidence_wait: Duration::from_millis(200),
+            evidence_wait: Duration::from_millis(240),
             cancel_grace: Duration::from_millis(300),
             kill_wait: Duration::from_millis(300),
             calls_per_slot: 10_000,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use paddock_types::job::ContentFormat;
+use paddock_types::job::{ContentFormat, Network};
 use paddock_types::plugin::{
     Concurrency, InstanceSize, PluginKind, RuntimeLimits, RuntimeOverrides,
 };
@@ -16,7 +16,9 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::call::Call;
 use crate::create;
+use crate::doors::Egress;
 use crate::environment::Environment;
+use crate::fence::Fence;
 use crate::forkserver::{Loaded, Mode, Program};
 use crate::host::{Host, Recipe};
 use crate::judge::uncharged;
@@ -45,6 +47,8 @@ pub struct PluginSpec {
     pub content_format: ContentFormat,
     /// Its interpreter and SDK.
     pub environment: Environment,
+    /// What stands between it and the machine.
+    pub fence: Fence,
     /// The kind that the job uses it as; `None` takes what it is.
     pub kind: Option<PluginKind>,
 }
@@ -58,6 +62,7 @@ struct Handle {
     name: String,
     kind: PluginKind,
     limits: RuntimeLimits,
+    egress: Arc<Egress>,
     pool: Arc<Pool>,
     keeper: mpsc::UnboundedSender<Close>,
 }
@@ -75,6 +80,12 @@ impl Plugin {
         options: RuntimeOptions,
     ) -> Result<Self, Fault> {
         raise_descriptor_limit();
+        if !spec.fence.on && spec.fence.network != Network::Full {
+            return Err(Fault::invalid_value(
+                "the job's network is limited, and without the fence nothing limits it",
+                "leave --no-fence out, or set `network: full`",
+            ));
+        }
         let project = std::fs::canonicalize(&spec.project).map_err(|error| {
             Fault::invalid_value(
                 format!("the project \"{}\": {error}", spec.project.display()),
@@ -86,9 +97,12 @@ impl Plugin {
                 "a folder for temporary files can't be made: {error}"
             ))
         })?;
+        let egress = Arc::<Egress>::default();
         let recipe = Recipe {
             plugin: spec.name.as_str().into(),
             program: program(&spec, &project, &scratch),
+            fence: spec.fence.clone(),
+            egress: egress.clone(),
             content_format: match spec.content_format {
                 ContentFormat::AsIs => "as_is",
                 ContentFormat::Parts => "parts",
@@ -140,6 +154,7 @@ impl Plugin {
             name: spec.name,
             kind,
             limits,
+            egress,
             pool,
             keeper: keeper_in,
         })))
@@ -158,6 +173,11 @@ impl Plugin {
     /// The limits in force.
     pub fn limits(&self) -> RuntimeLimits {
         self.0.limits
+    }
+
+    /// Bytes of payload that went out of its fence and came back, through the egress proxy.
+    pub fn egress(&self) -> (u64, u64) {
+        self.0.egress.bytes()
     }
 
     /// Calls asked for and not answered yet.
@@ -304,6 +324,7 @@ fn program(spec: &PluginSpec, project: &Path, scratch: &Path) -> Program {
     if let Some(zone) = std::env::var_os("TZ") {
         env.insert("TZ".to_owned(), zone.to_string_lossy().into_owned());
     }
+    env.extend(spec.fence.variables());
     env.extend(spec.envs.clone());
     let mut path = spec.environment.sdk.to_string_lossy().into_owned();
     if let Some(own) = env.get("PYTHONPATH").filter(|own| !own.is_empty()) {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use paddock_jail::channel::Inbox;
+use paddock_jail::fence::{Part, Plan};
 use paddock_jail::message::{Exit, Report, Request};
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
@@ -16,8 +17,18 @@ use tokio::sync::{mpsc, oneshot};
 use crate::messages;
 use crate::options::Reaper;
 
+/// What stands of a fence, and the sockets that listen behind it.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    pub(crate) parts: Vec<Part>,
+    pub(crate) listeners: Vec<OwnedFd>,
+}
+
 /// Exits kept for whoever asks late.
 const UNCLAIMED: usize = 256;
+
+/// How long the fence may take to stand.
+const FENCE_WAIT: Duration = Duration::from_secs(20);
 
 /// A request and the descriptors that go along.
 type Outgoing = (Request, Vec<OwnedFd>);
@@ -34,6 +45,7 @@ struct State {
     waiting: HashMap<i32, oneshot::Sender<Exit>>,
     unclaimed: VecDeque<(i32, Exit)>,
     starting: VecDeque<oneshot::Sender<Result<i32, String>>>,
+    fence: Option<oneshot::Sender<Result<Standing, String>>>,
     lost: bool,
 }
 
@@ -44,7 +56,7 @@ pub(crate) struct ReaperProcess {
 }
 
 impl ReaperProcess {
-    /// Starts a reaper.
+    /// Starts a reaper. It waits for its fence before anything else.
     pub(crate) fn start(program: &Reaper) -> io::Result<(Self, ReaperHandle)> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
@@ -83,6 +95,18 @@ impl ReaperProcess {
 }
 
 impl ReaperHandle {
+    /// Has the reaper go behind a fence; tells what stands of it.
+    pub(crate) async fn fence(&self, plan: Option<Plan>) -> Result<Standing, String> {
+        let (reply, answer) = oneshot::channel();
+        self.lock().fence = Some(reply);
+        self.ask(Request::Fence { plan }, Vec::new());
+        match tokio::time::timeout(FENCE_WAIT, answer).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Err("the reaper ended at once".to_owned()),
+            Err(_) => Err(format!("no word after {} s", FENCE_WAIT.as_secs())),
+        }
+    }
+
     /// Starts a forkserver and gives its process id.
     pub(crate) async fn start_forkserver(
         &self,
@@ -113,6 +137,11 @@ impl ReaperHandle {
         }
         self.ask(Request::Adopt { pid }, Vec::new());
         receiver
+    }
+
+    /// Has a process write the stacks of its threads.
+    pub(crate) fn ask_stack(&self, pid: i32) {
+        self.ask(Request::Stack { pid }, Vec::new());
     }
 
     /// Ends a process with all it started.
@@ -151,6 +180,11 @@ async fn read(socket: Arc<UnixStream>, state: Arc<Mutex<State>>) {
     while let Ok(Some(report)) = messages::receive(&socket, &mut inbox).await {
         let mut state = state.lock().unwrap_or_else(|e| e.into_inner());
         match report {
+            Report::Fenced { parts } => {
+                let listeners = inbox.take_all_fds();
+                answer_fence(&mut state, Ok(Standing { parts, listeners }));
+            }
+            Report::FenceFailed { message } => answer_fence(&mut state, Err(message)),
             Report::Started { pid } => answer_start(&mut state, Ok(pid)),
             Report::StartFailed { message } => answer_start(&mut state, Err(message)),
             Report::Exit { pid, exit } => match state.waiting.remove(&pid) {
@@ -172,6 +206,14 @@ async fn read(socket: Arc<UnixStream>, state: Arc<Mutex<State>>) {
     state.lost = true;
     state.waiting.clear();
     state.starting.clear();
+    state.fence = None;
+}
+
+fn answer_fence(state: &mut State, outcome: Result<Standing, String>) {
+    if let Some(waiting) = state.fence.take() {
+        // The one who asked may have given up.
+        let _ = waiting.send(outcome);
+    }
 }
 
 fn answer_start(state: &mut State, outcome: Result<i32, String>) {

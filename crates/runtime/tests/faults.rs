@@ -112,6 +112,15 @@ async fn a_crash_is_eof_with_its_signal() {
     let verdict = one("grade", "segv", RuntimeOverrides::default()).await;
     assert_eq!(verdict.sub_kind, Some(SubKind::Eof));
     assert_eq!(verdict.evidence["signal_name"], json!("SIGSEGV"));
+    assert!(
+        text(&verdict, "threads").contains("acts.py"),
+        "{verdict:#?}"
+    );
+    assert!(
+        verdict.message.contains("acts.py:10 in act"),
+        "{}",
+        verdict.message
+    );
     let verdict = one("grade", "kill", RuntimeOverrides::default()).await;
     assert_eq!(verdict.sub_kind, Some(SubKind::Eof));
     assert_eq!(verdict.evidence["signal"], json!(9));
@@ -124,10 +133,6 @@ async fn a_sleep_is_timed_out_with_the_place_it_sleeps_in() {
     assert_eq!(text(&verdict, "phase"), "run");
     assert!(
         text(&verdict, "stack").contains("time.sleep(3600)"),
-        "{verdict:#?}"
-    );
-    assert!(
-        text(&verdict, "threads").contains("acts.py"),
         "{verdict:#?}"
     );
     assert!(
@@ -433,6 +438,9 @@ async fn an_import_that_ends_the_process_or_never_ends_is_a_create_fault() {
         .await
         .expect_err("it can't start");
     assert_eq!(fault.sub_kind, Some(SubKind::Create), "{fault:#?}");
+    assert!(fault.message.ends_with("exit code 9"), "{fault:#?}");
+    assert_eq!(fault.evidence["exit_code"], json!(9));
+    assert_eq!(fault.evidence["logs"], json!(["bye"]));
     let mut project = Project::new("import time\ntime.sleep(3600)\n");
     project.options.import_timeout = std::time::Duration::from_millis(300);
     let fault = project

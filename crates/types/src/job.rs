@@ -203,6 +203,24 @@ pub enum ModelReference {
     Custom(String),
 }
 
+/// What of the network plugins reach. The model proxy is always reached.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(tag = "mode", rename_all = "snake_case")]
+pub enum Network {
+    /// All that this machine reaches.
+    #[default]
+    Full,
+    /// Only through Paddock's egress proxy, and only these hosts.
+    Proxy {
+        /// `host`, `host:port` or `*.domain`; `*` is every public host. An address of a private network is
+        /// reached only if it is written out.
+        allow: Vec<String>,
+    },
+    /// Nothing.
+    None,
+}
+
 /// A job as its file describes it, checked and with defaults filled in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -227,6 +245,9 @@ pub struct JobConfig {
     pub on_abnormal_reward: OnAbnormalReward,
     /// How plugins see content.
     pub content_format: ContentFormat,
+    /// What of the network plugins reach.
+    #[serde(default)]
+    pub network: Network,
     /// Seconds that one model call may take.
     pub model_timeout: u32,
     /// Kept as given.

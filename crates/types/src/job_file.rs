@@ -6,6 +6,7 @@
 mod data;
 mod envs;
 pub mod hyperparameters;
+mod network;
 mod plugin;
 mod reader;
 pub mod setting;
@@ -18,12 +19,13 @@ mod tests;
 use serde_json::Value;
 
 pub use self::envs::expand_envs;
+pub use self::network::is_host;
 pub use self::plugin::{RUNTIME, is_function};
 use self::reader::{Fields, Reader, Slot};
 use self::setting::{Kind, Setting};
 use crate::fault::{Fault, Location};
 use crate::job::{
-    ContentFormat, DataConfig, Hyperparameters, InvalidRecords, JobConfig, ModelReference,
+    ContentFormat, DataConfig, Hyperparameters, InvalidRecords, JobConfig, ModelReference, Network,
     OnAbnormalReward, ValidationSet,
 };
 
@@ -90,6 +92,21 @@ pub const SETTINGS: &[Row] = &[
         "how plugins see content: as the data has it, or always a list of parts",
     ),
     row(
+        "network",
+        Kind::Choice(
+            || vec!["full".into(), "proxy".into(), "none".into()],
+            |c, name| {
+                c.network = match name {
+                    "proxy" => Network::Proxy { allow: Vec::new() },
+                    "none" => Network::None,
+                    _ => Network::Full,
+                };
+            },
+        ),
+        "full",
+        "what plugins reach: all that this machine does, only hosts of network_allow, or nothing; the model always",
+    ),
+    row(
         "model_timeout",
         Kind::Whole(1, 3600, |c, n| c.model_timeout = n),
         "600",
@@ -108,6 +125,8 @@ pub(crate) const JOB_KEYS: &[&str] = &[
     "enable_trajectory",
     "on_abnormal_reward",
     "content_format",
+    "network",
+    "network_allow",
     "model_timeout",
     "tags",
     "project",
@@ -201,6 +220,7 @@ fn job(reader: &mut Reader<'_>, slot: &Slot<'_>) -> Option<JobConfig> {
         ),
     }
     reader.settings(&fields, SETTINGS, &mut config);
+    network::allow(reader, &fields, &mut config.network);
     config.tags = fields
         .get("tags")
         .map_or(Value::Null, |slot| slot.node.to_json());
@@ -248,6 +268,7 @@ fn empty() -> JobConfig {
         enable_trajectory: true,
         on_abnormal_reward: OnAbnormalReward::default(),
         content_format: ContentFormat::default(),
+        network: Network::default(),
         model_timeout: 600,
         tags: Value::Null,
         project: None,

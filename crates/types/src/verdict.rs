@@ -80,6 +80,20 @@ pub struct Verdict {
     pub instance: String,
 }
 
+impl Verdict {
+    /// What the plugin's author should do about it; nothing if it didn't fail.
+    pub fn advice(&self) -> Option<&'static str> {
+        let kind = self.sub_kind?;
+        Some(match kind {
+            // Nothing was raised: there is no traceback to look at.
+            SubKind::Raised if !self.evidence.contains_key("traceback") => {
+                "answer what the message asks for, on each path of the function"
+            }
+            kind => kind.advice(),
+        })
+    }
+}
+
 /// A call as the store keeps it: one record an attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -100,4 +114,22 @@ pub struct CallRecord {
     pub started_ms: i64,
     /// What came of it.
     pub verdict: Verdict,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_traceback_is_named_where_there_is_one() {
+        let mut verdict = Verdict {
+            outcome: Outcome::Failure,
+            sub_kind: Some(SubKind::Raised),
+            ..Verdict::default()
+        };
+        assert!(!verdict.advice().is_some_and(|a| a.contains("traceback")));
+        verdict.evidence.insert("traceback".into(), "…".into());
+        assert!(verdict.advice().is_some_and(|a| a.contains("traceback")));
+        assert_eq!(Verdict::default().advice(), None);
+    }
 }

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use paddock_wire::{
-    Answer, DEFAULT_LIMIT, Decoder, Frame, Kind, Number, Outbox, Raised, StackFrame, header,
+    Answer, DEFAULT_LIMIT, Decoder, Frame, FrameReader, HEADER, Kind, Number, Outbox, Raised,
+    StackFrame, header,
 };
 use proptest::prelude::*;
 
@@ -96,6 +97,79 @@ proptest! {
                 }
             }
         }
+    }
+
+    /// Frames of which some bytes are changed, under a small limit: most of it is nearly right.
+    #[test]
+    fn damaged_frames_are_refused_or_read_within_the_limit(
+        frames in frames(),
+        damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+        cut in any::<prop::sample::Index>(),
+        gives in 1usize..500,
+        limit in 13usize..400,
+    ) {
+        let mut bytes = written(&frames, 300);
+        for (at, byte) in damage {
+            if !bytes.is_empty() {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+        }
+        bytes.truncate(cut.index(bytes.len() + 1));
+        let mut decoder = Decoder::new(limit);
+        let mut read = 0;
+        'stream: for piece in bytes.chunks(gives) {
+            decoder.buffer().extend_from_slice(piece);
+            prop_assert!(decoder.buffer().capacity() <= 2 * bytes.len() + (256 << 10));
+            loop {
+                match decoder.next_frame() {
+                    Ok(Some(frame)) => {
+                        prop_assert!(frame.body.len() + 13 <= limit);
+                        read += HEADER + frame.body.len();
+                    }
+                    Ok(None) => break,
+                    Err(_) => break 'stream,
+                }
+            }
+        }
+        prop_assert!(read + decoder.pending() <= bytes.len());
+    }
+
+    /// The same from a stream that is cut wherever its reader likes.
+    #[test]
+    fn a_stream_of_any_bytes_ends(bytes in proptest::collection::vec(any::<u8>(), 0..2000), limit in 13usize..3000) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let frames = runtime.block_on(async {
+            let mut reader = FrameReader::new(&bytes[..], limit);
+            let mut frames = 0;
+            while let Ok(Some(_)) = reader.next().await {
+                frames += 1;
+            }
+            frames
+        });
+        prop_assert!(frames * HEADER <= bytes.len());
+    }
+
+    /// JSON that an answer may nearly be.
+    #[test]
+    fn damaged_answers_are_answers_or_errors(
+        rewards in proptest::collection::vec(any::<f64>(), 0..4),
+        text in ".*",
+        damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+    ) {
+        let answer = Answer {
+            error: text.clone(),
+            rewards: rewards.into_iter().map(Number::Float).collect(),
+            bad_result: Some(text),
+            residue: vec!["2 threads still run".into()],
+            ..Answer::default()
+        };
+        let mut bytes = serde_json::to_vec(&answer).expect("JSON");
+        for (at, byte) in damage {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        let _ = Answer::parse(&bytes);
     }
 
     #[test]

@@ -15,13 +15,14 @@ from enum import Enum
 from typing import Any
 
 from ..results import GroupGraderResult, PluginStatus, RolloutResult, SingleGraderResult
-from . import codec
-from .frames import LIMIT
+from . import codec, frames
 from .raised import cut, raised, safe_str, type_name
 
 ERROR_LIMIT = 64 << 10
 """Characters of a plugin's `error` that are kept."""
 REPR_LIMIT = 200
+RESIDUE_LIMIT = 2000
+"""Characters of one thing that a call left."""
 DEPTH_LIMIT = 100
 """How deep `extra` may be nested."""
 
@@ -195,10 +196,11 @@ class Answer:
     def __init__(self, fields: dict[str, Any], warning: str = "") -> None:
         self.warning = warning
         self.body = codec.encode(fields)
-        if len(self.body) > LIMIT - (1 << 20):
-            size = len(self.body) >> 20
+        most = frames.LIMIT - frames.OVERHEAD - _residue_room()
+        if len(self.body) > most:
             told = (
-                f"the answer takes {size} MiB: allowed is {LIMIT >> 20} MiB; return less in extra"
+                f"the answer takes {_size(len(self.body))}: allowed are {_size(frames.LIMIT)} "
+                "(frame_limit), its frame included; return less in extra, metrics or error"
             )
             self.body = codec.encode({"status": "failure", "bad_result": told})
 
@@ -206,7 +208,23 @@ class Answer:
         """The body, with what the call left in its process."""
         if not residue:
             return self.body
-        return self.body[:-1] + b',"residue":' + codec.encode(residue) + b"}"
+        told = codec.encode([cut(text, RESIDUE_LIMIT) for text in residue])
+        if len(told) > _residue_room() - 20:
+            told = b'["more than can be told"]'
+        return self.body[:-1] + b',"residue":' + told + b"}"
+
+
+def _residue_room() -> int:
+    """Bytes of an answer that are kept free for what the call left."""
+    return min(1 << 20, frames.LIMIT // 16)
+
+
+def _size(count: int) -> str:
+    """`64 MiB`, `70.2 MiB`, `812 bytes`."""
+    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+        if count >= unit:
+            return f"{count // unit} {name}" if count % unit == 0 else f"{count / unit:.1f} {name}"
+    return f"{count} bytes"
 
 
 def of_result(result: Any, kind: str) -> Answer:

@@ -32,8 +32,8 @@ class Call:
         self.kept_characters = 0
         self.cut_lines = 0
         self.cut_characters = 0
-        self.partial: dict[str, str] | None = None
-        """Output without its line end yet, by stream."""
+        self.partial: dict[tuple[str, int], str] | None = None
+        """Output without its line end yet, by stream and thread."""
         self.since = 0.0
         self.thread: int | None = None
         self.task: Any = None

@@ -14,7 +14,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from . import codec, frames
+from .raised import cut
 from .sender import Sender
+
+
+STACK_LIMIT = 256 << 10
+"""Characters of a stack that are told."""
 
 
 @dataclass
@@ -96,5 +101,6 @@ class Control:
                 told = self._slot.dump(call, attempt)
             except Exception as error:
                 told = Dump(f"(no stack: {type(error).__name__}: {error})")
+            told.stack = cut(told.stack, STACK_LIMIT)
             body = codec.encode(vars(told))
             self._sender.send(frames.frame(frames.STACKS, call, attempt, body))

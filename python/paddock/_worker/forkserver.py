@@ -20,7 +20,7 @@ from typing import Any
 
 from ..results import GroupGraderResult
 from . import load as loading
-from . import logs
+from . import frames, logs
 from .load import Loaded, NotLoaded
 from .slot import MODES, Order, run
 
@@ -116,6 +116,7 @@ class Forkserver:
             message["mode"],
             int(message.get("capacity", 1)),
             message.get("content_format", "as_is"),
+            int(message.get("frame_limit", frames.LIMIT)),
             *descriptors,
         )
         flush()
@@ -238,6 +239,7 @@ def prepare() -> None:
     loading.one_thread_each()
     logs.install()
     faulthandler.register(signal.SIGUSR2, file=2, all_threads=True)
+    faulthandler.enable(file=2)  # an import that crashes says where
     sys.argv[:] = [""]
     warm()
 

@@ -13,7 +13,7 @@ CALL, ANSWER, HELLO = 1, 2, 3
 CANCEL, DRAIN, DUMP, STACKS, LOG = 10, 11, 12, 13, 14
 
 LIMIT = 64 << 20
-"""Bytes of a frame's body at most."""
+"""The greatest length of a frame; a slot is told its own when it is forked."""
 USUAL = 1 << 18
 """Bytes of a reader's buffer, unless a frame needs more."""
 
@@ -22,8 +22,20 @@ _LENGTH = struct.Struct("<I")
 OVERHEAD = _HEADER.size - _LENGTH.size
 
 
+def limit(length: int) -> None:
+    """Sets the greatest length of a frame in this process."""
+    global LIMIT
+    LIMIT = length
+
+
 class BrokenFrame(Exception):
     """The peer sent what is no frame: there is nothing to go on with."""
+
+
+def _judge(length: int) -> None:
+    """The same bounds as the runtime's."""
+    if not OVERHEAD <= length <= LIMIT:
+        raise BrokenFrame(f"a frame of {length} bytes: allowed are {OVERHEAD} to {LIMIT}")
 
 
 def frame(kind: int, call: int, attempt: int, body: bytes) -> bytes:
@@ -69,8 +81,7 @@ class Frames:
         if self._end - self._start < _LENGTH.size:
             return _HEADER.size
         (length,) = _LENGTH.unpack_from(self._buffer, self._start)
-        if not OVERHEAD <= length <= OVERHEAD + LIMIT:
-            raise BrokenFrame(f"a frame of {length} bytes: allowed are {OVERHEAD} to {LIMIT}")
+        _judge(length)
         return _LENGTH.size + int(length)
 
     def _replace(self, size: int) -> None:
@@ -91,8 +102,7 @@ class Frames:
         if held < _HEADER.size:
             return None
         length, kind, call, attempt = _HEADER.unpack_from(self._buffer, start)
-        if not OVERHEAD <= length <= OVERHEAD + LIMIT:
-            raise BrokenFrame(f"a frame of {length} bytes: allowed are {OVERHEAD} to {LIMIT}")
+        _judge(length)
         whole = 4 + length
         if held < whole:
             return None

@@ -41,14 +41,15 @@ def line(call: Call, level: str, logger: str, text: str, time_ms: int | None = N
     if call is INSTANCE:
         _refill(call)
     size = len(text)
+    if size > LINE_LIMIT:
+        text = f"{text[:LINE_LIMIT]}… ({size - LINE_LIMIT} characters of the line cut)"
+        size = len(text)
     if call.kept_lines >= LINES_LIMIT or call.kept_characters + size > CHARACTERS_LIMIT:
         call.cut_lines += 1
         call.cut_characters += size
         return
-    if size > LINE_LIMIT:
-        text = f"{text[:LINE_LIMIT]}… ({size - LINE_LIMIT} characters of the line cut)"
     call.kept_lines += 1
-    call.kept_characters += len(text)
+    call.kept_characters += size
     _put(call, level, logger, text, time_ms)
 
 
@@ -98,9 +99,8 @@ def _tell_cut(call: Call, of: str) -> None:
 def end(call: Call) -> None:
     """Tells what the call still owes: half lines, and how much was cut. Then all lines are out."""
     if call.partial:
-        for stream, text in call.partial.items():
-            if text:
-                line(call, _LEVELS[stream], stream, text)
+        for (stream, _), text in list(call.partial.items()):
+            line(call, _LEVELS[stream], stream, text)
         call.partial = None
     if call.cut_lines:
         _tell_cut(call, "a call")
@@ -196,12 +196,14 @@ class Stream(io.TextIOBase):
             partial = call.partial
             if partial is None:
                 partial = call.partial = {}
-            whole = partial.get(self._name, "") + text
+            # `print` writes a line and its end apart: threads of one call don't mix theirs.
+            key = (self._name, threading.get_ident())
+            whole = partial.pop(key, "") + text
             *lines, rest = whole.split("\n")
             if len(rest) > LINE_LIMIT:
                 lines.append(rest)
-                rest = ""
-            partial[self._name] = rest
+            elif rest:
+                partial[key] = rest
             for one in lines:
                 line(call, _LEVELS[self._name], self._name, one)
         return len(text)

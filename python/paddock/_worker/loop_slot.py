@@ -15,7 +15,7 @@ import sys
 import threading
 from typing import Any
 
-from . import answer, frames, logs, request, seeds, stacks
+from . import answer, children, executors, frames, logs, request, seeds, stacks
 from .calls import CURRENT, INSTANCE, Call, Early
 from .control import Dump
 from .load import Loaded
@@ -37,10 +37,28 @@ class _Executor(concurrent.futures.ThreadPoolExecutor):
         return job
 
 
+class _Task(asyncio.Task[Any]):
+    """A task that belongs to a call, and that no other call cancels while that one runs.
+
+    What cancels "all tasks" of the loop, as scripts do at their end, means its own.
+    """
+
+    owner: Call | None = None
+
+    def cancel(self, msg: Any = None) -> bool:
+        """Cancels the task, unless it is a neighbour's."""
+        owner, asking = self.owner, CURRENT.get()
+        if owner is not None and asking is not None and owner is not asking and owner.task:
+            told = "a task of another call was to be cancelled, which goes on"
+            logs.line(asking, "warning", "paddock", told)
+            return False
+        return super().cancel(msg)
+
+
 def _make_task(loop: Any, coroutine: Any, **options: Any) -> Any:
     """Makes a task that its call knows of."""
-    task = asyncio.Task(coroutine, loop=loop, **options)
-    call = CURRENT.get()
+    task = _Task(coroutine, loop=loop, **options)
+    task.owner = call = CURRENT.get()
     if call is not None and call.children is not None:
         call.children.add(task)
         task.add_done_callback(call.children.discard)
@@ -70,6 +88,8 @@ class LoopSlot(asyncio.BufferedProtocol):
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, logs.Stream):
                 stream.into_lines()
+        executors.install()
+        children.install()
         self._loop = loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
         loop.set_default_executor(_Executor(thread_name_prefix="asyncio"))
@@ -81,9 +101,13 @@ class LoopSlot(asyncio.BufferedProtocol):
         while not self._over:
             try:
                 loop.run_forever()
-            except BaseException as error:  # a plugin's own task raised SystemExit
+            except (SystemExit, KeyboardInterrupt) as error:  # a plugin's own task raised it
                 told = f"a task ended with {type(error).__name__}: the event loop goes on"
                 logs.line(INSTANCE, "warning", "paddock", told)
+            except BaseException as error:  # nothing else comes out: a plugin broke the loop itself
+                told = f"the event loop can't go on: {type(error).__name__}: {error}"
+                logs.line(INSTANCE, "error", "paddock", told)
+                os._exit(70)
         del connecting  # a task that nobody holds may vanish
 
     # The protocol: called by the loop.
@@ -132,6 +156,7 @@ class LoopSlot(asyncio.BufferedProtocol):
         context.run(CURRENT.set, call)
         call.children = set()
         task = self._loop.create_task(self._run(call, loaded, given), context=context)
+        task.owner = call
         call.task = task
         self._tasks[task] = call
 
@@ -172,7 +197,8 @@ class LoopSlot(asyncio.BufferedProtocol):
         logs.end(call)
         if not self._out:
             self._loop.call_soon(self._flush)
-        self._out.append(frames.frame(frames.ANSWER, call.id, call.attempt, made.body))
+        body = made.with_residue(children.left(call))
+        self._out.append(frames.frame(frames.ANSWER, call.id, call.attempt, body))
         self._calls.pop((call.id, call.attempt), None)
         if self._ended:
             self._end()

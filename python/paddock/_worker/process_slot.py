@@ -125,6 +125,7 @@ class ProcessSlot:
         if running is None or (running.id, running.attempt) != (call, attempt):
             return Dump(running=running.id if running else 0)
         told = stacks.thread(self._main)
+        stacks.other_threads(told, self._main)
         return Dump(told.text(), running=running.id, place=told.place)
 
 

@@ -32,6 +32,18 @@ def _handlers() -> list[Any]:
     return list(map(_signal.getsignal, _SIGNALS))
 
 
+def _blocked() -> set[int]:
+    # The C function: `signal`'s own makes an enumeration's member of each.
+    return _signal.pthread_sigmask(signal.SIG_BLOCK, ())  # type: ignore[no-any-return]
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time one
+        return str(number)
+
+
 def _descriptors() -> dict[int, str]:
     """Open descriptors and what they are, without the one that the list is read through."""
     found = {}
@@ -82,6 +94,7 @@ class Residue:
     def __init__(self) -> None:
         self._threads = _thread._count()
         self._handlers = _handlers()
+        self._blocked = _blocked()
         self._cwd = os.getcwd()
         self._environ: Any = getattr(os.environ, "_data", os.environ)
         self._environment = dict(self._environ)
@@ -150,6 +163,7 @@ class Residue:
             and _thread._count() <= self._threads
             and self._environ == self._environment
             and _handlers() == self._handlers
+            and _blocked() == self._blocked
             and not _living_child()
             and self._same_descriptors()
             and (self._calls % LISTED_EVERY or _descriptors() == self._listed)
@@ -172,6 +186,11 @@ class Residue:
         if changed:
             names = ", ".join(signal.Signals(number).name for number in changed)
             out.append(f"signal handlers are changed: {names}")
+        blocked = _blocked()
+        if blocked != self._blocked:
+            signal.pthread_sigmask(signal.SIG_SETMASK, self._blocked)
+            names = ", ".join(map(_signal_name, sorted(blocked ^ self._blocked)[:10]))
+            out.append(f"signals are blocked or let through: {names}")
         until = time.monotonic() + GRACE
         while time.monotonic() < until:
             if _thread._count() <= self._threads and not _living_child():

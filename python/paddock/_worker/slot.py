@@ -32,6 +32,7 @@ class Order:
     mode: str
     capacity: int
     content_format: str
+    frame_limit: int
     data: int
     control: int
     stdout: int
@@ -80,6 +81,7 @@ def become_subreaper() -> None:
 
 def settle(order: Order) -> Wires:
     """Makes this process the slot: nothing of the forkserver's is left in it but the import."""
+    frames.limit(order.frame_limit)
     os.setsid()
     become_subreaper()
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import linecache
 import sys
+import threading
 from types import FrameType
 from typing import Any
 
@@ -16,6 +17,8 @@ from . import paths
 
 FRAMES_LIMIT = 200
 """Frames that are told; of a deeper stack the outermost and the innermost."""
+THREADS_LIMIT = 20
+"""Threads of a call that are told."""
 CHAINS_LIMIT = 20
 """Tasks that a gather waits for, of which the chain is told."""
 
@@ -99,6 +102,24 @@ def thread(ident: int | None) -> Told:
     told = Told()
     told.add(_own(thread_places(ident)))
     return told
+
+
+def other_threads(told: Told, *idents: int | None) -> None:
+    """Tells the stacks of the threads that Python code has started, but for these."""
+    place, told_of = told.place, 0
+    # Without the lock of `threading.enumerate`: whoever holds it may never let it go.
+    for other in list(threading._active.values()):  # type: ignore[attr-defined]
+        if other.ident in idents:
+            continue
+        if told_of == THREADS_LIMIT:
+            told.lines.append("… and more threads")
+            break
+        lines = len(told.lines)
+        told.add(_own(thread_places(other.ident)), "  ")
+        if len(told.lines) > lines:
+            told.lines.insert(lines, f"thread {other.name}:")
+            told_of += 1
+    told.place = place or told.place
 
 
 def _inner(awaited: Any) -> tuple[FrameType | None, Any]:

@@ -13,7 +13,7 @@ import sys
 import threading
 from typing import Any
 
-from . import answer, frames, logs, request, seeds, stacks
+from . import answer, children, executors, frames, logs, request, seeds, stacks
 from .calls import CURRENT, Call, Early
 from .control import Dump
 from .load import Loaded
@@ -42,6 +42,8 @@ class ThreadSlot:
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, logs.Stream):
                 stream.into_lines()
+        executors.install()
+        children.install()
         self._wires.thread.start(self)
         incoming = frames.Incoming(self._wires.data)
         while (found := incoming.next()) is not None:
@@ -102,8 +104,9 @@ class ThreadSlot:
         if made.warning:
             logs.line(call, "warning", "paddock", made.warning)
         logs.end(call)
+        body = made.with_residue(children.left(call))
         with self._sending:
-            self._wires.answer(call.id, call.attempt, made.body)
+            self._wires.answer(call.id, call.attempt, body)
         with self._lock:
             self._calls.pop((call.id, call.attempt), None)
             if not self._calls:

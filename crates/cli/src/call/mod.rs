@@ -4,6 +4,7 @@
 
 mod request;
 mod shown;
+mod wrap;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use paddock_types::{CallId, Fault, FaultKind, Outcome, SubKind, Verdict, job_fil
 
 use self::request::Request;
 use crate::failure::{Done, Failure, INTERRUPTED};
+use crate::fence::{FenceArgs, NetworkArgs};
 use crate::output::{Out, harmless};
 use crate::places::{self, CacheDir};
 use crate::{attempts, logs, reader};
@@ -55,9 +57,10 @@ pub(crate) struct Args {
     /// A variable that the plugin sees
     #[arg(long = "env", value_name = "K=V", value_parser = variable)]
     envs: Vec<(String, String)>,
-    /// Another function of the same file, called once afterwards on the same instances
+    /// Another function of the same file, called once afterwards on the same instances; repeat it for
+    /// more, one after the other
     #[arg(long, value_name = "FUNCTION")]
-    then: Option<String>,
+    then: Vec<String>,
     /// Tries after the first, for a call that fails
     #[arg(long, value_name = "N", default_value_t = 0)]
     retries: u32,
@@ -70,6 +73,10 @@ pub(crate) struct Args {
     /// Print one JSON object a line and a call
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    network: NetworkArgs,
+    #[command(flatten)]
+    fence: FenceArgs,
     #[command(flatten)]
     cache: CacheDir,
 }
@@ -96,26 +103,36 @@ struct Ended {
     logs: Vec<LogLine>,
 }
 
+/// What the command is at, for those who wait.
+type Doing = tokio::sync::watch::Sender<String>;
+
 /// The lines of calls that run, until their verdict takes them.
 type Lines = Arc<Mutex<BTreeMap<(u64, u32), Vec<LogLine>>>>;
 
 /// Does what is asked.
 pub(crate) fn run(args: Args) -> Done {
     reader::block_on(async {
+        let doing = Doing::new(String::new());
+        let mut told = doing.subscribe();
         let progress = async {
+            // What is quick needs no word.
             tokio::time::sleep(Duration::from_secs(1)).await;
-            eprintln!("calling {} …", args.function);
-            std::future::pending::<()>().await;
+            loop {
+                eprintln!("{} …", harmless(&told.borrow_and_update()));
+                if told.changed().await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
         };
         tokio::select! {
-            done = call(&args) => done,
+            done = call(&args, &doing) => done,
             () = progress => Ok(ExitCode::SUCCESS),
             _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(INTERRUPTED)),
         }
     })?
 }
 
-async fn call(args: &Args) -> Done {
+async fn call(args: &Args, doing: &Doing) -> Done {
     let requests = request::read(&args.request)?;
     let count = args.calls.map_or(requests.len(), |n| n as usize);
     let lines = Lines::default();
@@ -125,8 +142,9 @@ async fn call(args: &Args) -> Done {
         failed |= ended.verdict.outcome == Outcome::Failure;
         shown::print(&mut out, &ended, args.json)
     };
-    match start(args, &lines).await {
+    match start(args, &lines, doing).await {
         Ok(plugin) => {
+            doing.send_replace(format!("calling {}", args.function));
             let told = all(args, &plugin, &requests, count, &lines, &mut tell).await;
             plugin.close().await;
             told?;
@@ -162,9 +180,12 @@ fn not_created(fault: &Fault) -> Verdict {
     }
 }
 
-async fn start(args: &Args, lines: &Lines) -> Result<Plugin, Failure> {
+async fn start(args: &Args, lines: &Lines, doing: &Doing) -> Result<Plugin, Failure> {
     let project = places::project(&args.project)?;
-    let made = environment::prepare(&project, &args.cache.path(), |_| {}).await?;
+    doing.send_replace("looking for the project's environment".to_owned());
+    let progress = |what: &str| drop(doing.send_replace(what.to_owned()));
+    let made = environment::prepare(&project, &args.cache.path(), progress).await?;
+    doing.send_replace(format!("importing {}", args.function));
     let name = args.function.rsplit(':').next().unwrap_or(&args.function);
     let spec = PluginSpec {
         name: name.to_owned(),
@@ -177,6 +198,7 @@ async fn start(args: &Args, lines: &Lines) -> Result<Plugin, Failure> {
         },
         content_format: ContentFormat::default(),
         environment: made,
+        fence: args.network.of(args.fence.fence(), args.model.as_deref()),
         kind: None,
     };
     Ok(Plugin::start(spec, sink(lines.clone())).await?)
@@ -195,7 +217,7 @@ fn sink(lines: Lines) -> LogSink {
     })
 }
 
-/// Makes all calls at once, tells their verdicts in their order, then makes the one afterwards.
+/// Makes all calls at once, tells their verdicts in their order, then makes those afterwards.
 async fn all(
     args: &Args,
     plugin: &Plugin,
@@ -213,7 +235,7 @@ async fn all(
     while let Some(ended) = done.next().await {
         tell(ended)?;
     }
-    if let Some(then) = &args.then {
+    for then in &args.then {
         let request = requests[0].clone();
         tell(one(args, plugin, request, Some(then), lines).await)?;
     }

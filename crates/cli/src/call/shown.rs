@@ -1,14 +1,18 @@
 //! How the verdict of a call is printed.
 
+use paddock_types::Outcome;
 use serde_json::{Value, json};
 
 use super::Ended;
+use super::wrap::wrapped;
 use crate::failure::Failure;
-use crate::output::Out;
+use crate::output::{Out, facts};
 use crate::time;
 
 /// Lines of one piece of evidence shown to people; `--json` has all.
 const MAX_LINES: usize = 40;
+/// Columns before a text: two blanks, the label, a blank.
+const INDENT: usize = 13;
 
 /// Prints a call as soon as it is over.
 pub(super) fn print(out: &mut Out, ended: &Ended, as_json: bool) -> Result<(), Failure> {
@@ -98,6 +102,9 @@ fn text(out: &mut Out, ended: &Ended) -> Result<(), Failure> {
     if !shown && verdict.error != verdict.message {
         part(out, "error", &verdict.error)?;
     }
+    if verdict.outcome == Outcome::Failure {
+        part(out, "do", verdict.advice().unwrap_or_default())?;
+    }
     let logs = ended.logs.iter().map(|line| {
         let (clock, level) = (time::clock(line.time_ms), line.level.as_str());
         format!("{clock} {level:<7} {}: {}", line.logger, line.text)
@@ -105,13 +112,19 @@ fn text(out: &mut Out, ended: &Ended) -> Result<(), Failure> {
     part(out, "logs", &logs.collect::<Vec<_>>().join("\n"))
 }
 
-/// A label with a text that may have several lines.
+/// A label with a text that may have several lines; long ones are wrapped to the terminal.
 fn part(out: &mut Out, label: &str, text: &str) -> Result<(), Failure> {
+    // Where the output is no terminal, lines stay whole.
+    let width = facts()
+        .width()
+        .map(|w| usize::from(w).saturating_sub(INDENT));
     let mut label = label;
     let lines = text.lines().count();
     for line in text.lines().take(MAX_LINES) {
-        out.line(format!("  {label:<10} {line}"))?;
-        label = "";
+        for piece in wrapped(line, width) {
+            out.line(format!("  {label:<10} {piece}"))?;
+            label = "";
+        }
     }
     if lines > MAX_LINES {
         out.line(format!(

@@ -24,6 +24,7 @@ use self::calls::{Graded, Grader, Grading};
 use self::recorded::{Recorded, Recording};
 use self::report::{Fields, Report};
 use crate::failure::{Done, Failure, INTERRUPTED};
+use crate::fence::{FenceArgs, NetworkArgs};
 use crate::output::{Out, harmless};
 use crate::places::{self, CacheDir};
 use crate::{logs, reader};
@@ -72,6 +73,10 @@ pub(crate) struct Args {
     /// Print the report as one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    network: NetworkArgs,
+    #[command(flatten)]
+    fence: FenceArgs,
     #[command(flatten)]
     cache: CacheDir,
 }
@@ -173,6 +178,7 @@ async fn start(args: &Args, project: &Path, bar: &Bar) -> Result<Vec<Grader>, Fa
             },
             content_format: ContentFormat::default(),
             environment: made.clone(),
+            fence: args.network.of(args.fence.fence(), None),
             kind: None,
         };
         match Plugin::start(spec, bar.log_sink()).await {

@@ -13,6 +13,7 @@ use paddock_types::job::{JobState, JobSummary};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::failure::{Done, INTERRUPTED};
+use crate::fence::FenceArgs;
 use crate::output::Out;
 use crate::places::{CacheDir, DataDir, absolute};
 use crate::{fault, reader};
@@ -48,6 +49,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     data: DataDir,
     #[command(flatten)]
+    fence: FenceArgs,
+    #[command(flatten)]
     cache: CacheDir,
 }
 
@@ -67,6 +70,7 @@ impl Args {
         JobOptions {
             path: self.path.clone(),
             data_dir: absolute(&self.data.data_dir),
+            fence: self.fence.fence(),
             cache_dir: absolute(&self.cache.path()),
             overrides: self.set.iter().cloned().chain(named).collect(),
         }

@@ -1,18 +1,18 @@
-//! The decoder with cached keys and values: what sampling and the reference model run. One
+//! The decoder with cached keys and values: what sampling runs. One
 //! thread computes one group of sequences from end to end; threads share groups out among
 //! themselves and never meet inside one.
 
 use std::sync::Arc;
 
+use super::config::ModelConfig;
 use super::layout::cut;
-use super::packed::Packed;
 use super::pass::{Buffers, Tail};
 use super::prepared::Prepared;
 use super::weights::Model;
 use crate::ops::attention::{Scratch, attend};
 use crate::ops::embedding::gather;
-use crate::ops::logprob::target_logprobs;
 use crate::ops::pages::Pages;
+use crate::ops::rope::Rope;
 use crate::ops::storage::Held;
 use crate::policy::PolicyError;
 
@@ -54,7 +54,7 @@ impl Cache {
 pub(crate) struct Reading<'a> {
     model: &'a Model,
     held: Held<'a>,
-    prepared: Arc<Prepared>,
+    pub(super) prepared: Arc<Prepared>,
 }
 
 impl<'a> Reading<'a> {
@@ -68,6 +68,19 @@ impl<'a> Reading<'a> {
         })
     }
 
+    pub(super) fn config(&self) -> &ModelConfig {
+        self.model.config()
+    }
+
+    pub(super) fn rope(&self) -> &Arc<Rope> {
+        self.model.rope()
+    }
+
+    /// All its numbers.
+    pub(super) fn floats(&self) -> Result<&[f32], PolicyError> {
+        self.held.floats().map_err(PolicyError::compute)
+    }
+
     /// Appends tokens to sequences and returns the logits of the rows `wanted`, counted over
     /// all the new tokens, one row after another.
     pub(crate) fn extend(
@@ -75,44 +88,32 @@ impl<'a> Reading<'a> {
         sequences: &mut [(&mut Cache, &[u32])],
         wanted: &[u32],
     ) -> Result<Vec<f32>, PolicyError> {
-        let config = self.model.config();
-        let weights = cut(config, self.held.floats().map_err(PolicyError::compute)?);
+        let config = self.config();
+        let weights = cut(config, self.floats()?);
         let panels = &self.prepared.forward;
         let ids: Vec<u32> = sequences
             .iter()
             .flat_map(|(_, ids)| ids.iter().copied())
             .collect();
         let heads = config.heads();
-        let mut scratch = Scratch::default();
-        let mut buffers = Buffers::new(config, ids.len());
+        let (mut buffers, mut scratch) = (Buffers::default(), Scratch::default());
         let mut x = vec![0.0; ids.len() * config.hidden_size];
         gather(weights.embeddings, config.hidden_size, &ids, &mut x);
-        for (layer, (weights, panels)) in weights.blocks.iter().zip(&panels.blocks).enumerate() {
-            buffers.forward(config, weights, panels, &mut x, |mut rows, mut out| {
+        let last = weights.blocks.len() - 1;
+        for (layer, block) in weights.blocks.iter().zip(&panels.blocks).enumerate() {
+            let wanted = (layer == last).then_some(wanted);
+            buffers.forward(config, block, &mut x, wanted, |mut rows, mut out| {
                 for (cache, ids) in sequences.iter_mut() {
                     let (these, rest) = rows.split_at(ids.len() * heads.row());
                     let (into, others) = out.split_at_mut(ids.len() * heads.out());
                     let pages = &mut cache.layers[layer];
-                    attend(heads, self.model.rope(), these, pages, &mut scratch, into);
+                    attend(heads, self.rope(), these, pages, &mut scratch, into);
                     (rows, out) = (rest, others);
                 }
             });
         }
-        Ok(Tail::forward(config, weights.norm, &panels.head, &x, wanted).logits)
-    }
-
-    /// Log-probabilities of a micro-batch's targets, of logits divided by a temperature.
-    pub(crate) fn score(&self, packed: &Packed, temperature: f64) -> Result<Vec<f32>, PolicyError> {
-        let new = |_| Cache::new(self.model);
-        let mut caches: Vec<Cache> = packed.lengths.iter().map(new).collect();
-        let mut ids = packed.ids.as_slice();
-        let mut sequences = Vec::with_capacity(caches.len());
-        for (cache, length) in caches.iter_mut().zip(packed.lengths.iter()) {
-            let (these, rest) = ids.split_at(*length);
-            sequences.push((cache, these));
-            ids = rest;
-        }
-        let logits = self.extend(&mut sequences, &packed.rows)?;
-        Ok(target_logprobs(&logits, &packed.targets, (1.0 / temperature) as f32).0)
+        let mut tail = Tail::default();
+        tail.forward(config, weights.norm, &panels.head, &x);
+        Ok(tail.logits)
     }
 }

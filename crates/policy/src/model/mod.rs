@@ -2,13 +2,13 @@
 //! grouped key heads, embeddings tied or not), described by a `config.json` with Hugging Face's
 //! field names and kept in `model.safetensors` with their tensor names.
 //!
-//! `decoder` is one candle operation from all weights to log-probabilities, with its own
-//! backward pass: what training differentiates. `infer` runs with cached keys and values: what
-//! sampling uses. Both are made of the blocks in `pass`, so they agree bit for bit (tested).
+//! `decoder` goes from all weights to log-probabilities and back: what training runs. `infer`
+//! runs with cached keys and values: what sampling uses. Both are made of the blocks in `pass`,
+//! so they agree bit for bit (tested).
 
 mod card;
 mod config;
-mod decoder;
+pub(crate) mod decoder;
 pub(crate) mod files;
 pub(crate) mod infer;
 mod layout;

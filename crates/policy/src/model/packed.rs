@@ -1,13 +1,11 @@
 //! Sequences packed row after row for one pass of the decoder, without padding.
 
-use std::sync::Arc;
-
 /// Sequences of a micro-batch. Only what predicts a trained token is computed: rows after a
 /// sequence's last target are left out, and so are sequences without one.
 #[derive(Debug, Clone, Default)]
 pub struct Packed {
     pub(crate) ids: Vec<u32>,
-    pub(crate) lengths: Arc<Vec<usize>>,
+    pub(crate) lengths: Vec<usize>,
     /// Rows whose output is looked at.
     pub(crate) rows: Vec<u32>,
     /// The token that each of them predicts.
@@ -19,7 +17,6 @@ impl Packed {
     /// sequence is predicted by nothing and never is one).
     pub fn new<'a>(sequences: impl IntoIterator<Item = (&'a [u32], &'a [bool])>) -> Self {
         let mut packed = Self::default();
-        let mut lengths = Vec::new();
         for (ids, mask) in sequences {
             let from = packed.ids.len();
             let targets = (1..ids.len().min(mask.len())).filter(|&t| mask[t]);
@@ -31,10 +28,9 @@ impl Packed {
             }
             if length > 0 {
                 packed.ids.extend_from_slice(&ids[..length]);
-                lengths.push(length);
+                packed.lengths.push(length);
             }
         }
-        packed.lengths = Arc::new(lengths);
         packed
     }
 

@@ -1,6 +1,7 @@
 use super::*;
+use crate::model::decoder::Tape;
 use crate::model::infer::Reading;
-use crate::ops::storage::Held;
+use crate::ops::logprob::target_logprobs;
 use crate::train::{AdamW, Example, supervised_step};
 
 /// A model small enough for tests in the debug profile of the rest.
@@ -30,7 +31,7 @@ fn the_base_shape_has_about_a_million_parameters() {
 }
 
 #[test]
-fn graph_and_buffers_give_the_same_bits() {
+fn training_scoring_and_sampling_give_the_same_bits() {
     let model = small(true);
     let ids: Vec<Vec<u32>> = vec![sequence(5, 1), sequence(40, 2), sequence(3, 3)];
     let masks: Vec<Vec<bool>> = ids
@@ -42,17 +43,32 @@ fn graph_and_buffers_give_the_same_bits() {
             .zip(&masks)
             .map(|(i, m)| (i.as_slice(), m.as_slice())),
     );
-    let graph = model
-        .logprobs(&packed.clone().into(), 0.8)
-        .expect("a pass")
-        .logprobs;
-    let graph = Held::new(&graph).floats().expect("numbers").to_vec();
-    let buffers = Reading::new(&model)
-        .expect("a model")
-        .score(&packed, 0.8)
-        .expect("a pass");
-    assert_eq!(graph, buffers);
-    assert_eq!(graph.len(), packed.targets());
+    let reading = Reading::new(&model).expect("a model");
+    let (mut trained, mut scored) = (Tape::default(), Tape::default());
+    // Memory of another micro-batch must make no difference.
+    let other = [(ids[1].as_slice(), masks[1].as_slice())];
+    for tape in [&mut trained, &mut scored] {
+        reading
+            .forward(&Packed::new(other), 1.0, tape)
+            .expect("a pass");
+    }
+    reading.forward(&packed, 0.8, &mut trained).expect("a pass");
+    let scored = reading.score(&packed, 0.8, &mut scored).expect("a pass");
+    assert_eq!(trained.logprobs, scored);
+    let mut cached = Vec::new();
+    for (ids, mask) in ids.iter().zip(&masks) {
+        let wanted: Vec<u32> = (1..ids.len())
+            .filter(|t| mask[*t])
+            .map(|t| t as u32 - 1)
+            .collect();
+        let targets: Vec<u32> = wanted.iter().map(|t| ids[*t as usize + 1]).collect();
+        let mut cache = Cache::new(&model);
+        let logits = reading.extend(&mut [(&mut cache, ids)], &wanted);
+        let (logprobs, _) = target_logprobs(&logits.expect("a pass"), &targets, 1.25);
+        cached.extend(logprobs);
+    }
+    assert_eq!(trained.logprobs, cached);
+    assert_eq!(cached.len(), packed.targets());
 }
 
 #[test]

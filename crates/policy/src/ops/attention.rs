@@ -263,7 +263,7 @@ pub(super) fn score<S: Simd, const M: usize>(
     for page in 0..stride / PAGE {
         let keys = pages.keys(page, key_head);
         for pair in 0..pairs::<S>(PAGE) {
-            let left = |d: usize| std::array::from_fn(|q| queries[q][d]);
+            let left = |q: usize, d: usize| queries[q][d];
             let sums = tile::<S, M>(simd, keys, PAGE, pair, head, left, zero(simd));
             for (sums, scores) in sums.into_iter().zip(scores.chunks_exact_mut(stride)) {
                 store(simd, sums, pair, &mut scores[page * PAGE..][..PAGE]);
@@ -289,7 +289,7 @@ pub(super) fn mixed<S: Simd, const M: usize>(
         let depth = PAGE.min(len - page * PAGE);
         let rows: [&[f32]; M] =
             std::array::from_fn(|q| &weights[q * stride + page * PAGE..][..depth]);
-        let left = |j: usize| std::array::from_fn(|q| rows[q][j]);
+        let left = |q: usize, j: usize| rows[q][j];
         sums = tile::<S, M>(
             simd,
             pages.values(page, key_head),

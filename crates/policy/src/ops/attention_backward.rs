@@ -248,7 +248,7 @@ fn outer_blocks<S: Simd, const M: usize>(
     let (per_row, rows) = (stride / M, vectors.len() / wide);
     for (block, sums) in sums.chunks_exact_mut(M * wide).take(per_row).enumerate() {
         for pair in 0..pairs::<S>(wide) {
-            let left = |row: usize| weights[row * per_row + block];
+            let left = |column: usize, row: usize| weights[row * per_row + block][column];
             let tile = tile::<S, M>(simd, vectors, wide, pair, rows, left, zero(simd));
             for (tile, sums) in tile.into_iter().zip(sums.chunks_exact_mut(wide)) {
                 add(simd, tile, pair, sums);

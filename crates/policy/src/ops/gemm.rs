@@ -92,13 +92,21 @@ fn few_rows(left: &[f32], right: &Panels, out: &mut [f32], onto: Onto) {
 }
 
 /// out += leftᵀ · right, where `left` (rows × out_rows) and `right` (rows × cols) both lie row
-/// after row: the gradient of a weight matrix. Sums run over rows.
-pub(crate) fn add_outer(left: &[f32], right: &[f32], rows: usize, out: &mut [f32]) {
+/// after row: the gradient of a weight matrix. Sums run over rows. `right` is packed into
+/// `packed`.
+pub(crate) fn add_outer(
+    left: &[f32],
+    right: &[f32],
+    rows: usize,
+    out: &mut [f32],
+    packed: &mut Panels,
+) {
     if rows == 0 {
         return;
     }
     let (out_rows, cols) = (left.len() / rows, right.len() / rows);
-    let right = Panels::of_rows(right, rows, cols);
+    packed.pack_rows(right, rows, cols);
+    let right = &*packed;
     let large = out_rows * cols >= PARALLEL_FROM && rayon::current_num_threads() > 1;
     let per_task = if large { 4 * PARALLEL_ROWS } else { out_rows };
     let work = |(task, out): (usize, &mut [f32])| {
@@ -109,7 +117,7 @@ pub(crate) fn add_outer(left: &[f32], right: &[f32], rows: usize, out: &mut [f32
         };
         Arch::new().dispatch(Outer {
             columns,
-            right: &right,
+            right,
             out,
         });
     };
@@ -182,7 +190,7 @@ fn block<S: Simd, const M: usize>(
     let rows: [&[f32]; M] = std::array::from_fn(|row| &left[row * depth..(row + 1) * depth]);
     for (number, panel) in right.iter().enumerate() {
         for pair in 0..pairs::<S>(PANEL) {
-            let left = |k: usize| std::array::from_fn(|row| rows[row][k]);
+            let left = |row: usize, k: usize| rows[row][k];
             let sums = tile::<S, M>(simd, panel, PANEL, pair, depth, left, zero(simd));
             for (sums, out) in sums.into_iter().zip(out.chunks_exact_mut(cols)) {
                 let out = &mut out[number * PANEL..];
@@ -214,7 +222,7 @@ impl WithSimd for OnePanel<'_> {
             .zip(self.out.chunks_exact_mut(PANEL));
         for (row, out) in rows {
             for pair in 0..pairs::<S>(PANEL) {
-                let left = |k: usize| [row[k]];
+                let left = |_: usize, k: usize| row[k];
                 let [sums] =
                     tile::<S, 1>(simd, self.panel, PANEL, pair, self.depth, left, zero(simd));
                 store(simd, sums, pair, out);
@@ -266,21 +274,20 @@ fn outer_rows<S: Simd, const M: usize>(
 ) {
     let cols = right.cols();
     // M columns side by side, row after row: what the kernel reads at each step.
-    let mut packed = Vec::new();
+    let mut packed: Vec<[f32; M]> = Vec::with_capacity(right.depth());
     while out.len() >= M * cols {
         let (into, others) = std::mem::take(out).split_at_mut(M * cols);
         *out = others;
         packed.clear();
-        for row in columns.left.chunks_exact(columns.stride) {
-            packed.extend_from_slice(&row[columns.from..columns.from + M]);
-        }
+        let rows = columns.left.chunks_exact(columns.stride);
+        packed.extend(rows.filter_map(|row| row[columns.from..].first_chunk::<M>()));
         columns.from += M;
-        let (left, _) = packed.as_chunks::<M>();
         let depth = right.depth();
-        let left = &left[..depth];
+        let left = &packed[..depth];
         for (number, panel) in right.iter().enumerate() {
             for pair in 0..pairs::<S>(PANEL) {
-                let sums = tile::<S, M>(simd, panel, PANEL, pair, depth, |k| left[k], zero(simd));
+                let left = |row: usize, k: usize| left[k][row];
+                let sums = tile::<S, M>(simd, panel, PANEL, pair, depth, left, zero(simd));
                 for (sums, out) in sums.into_iter().zip(into.chunks_exact_mut(cols)) {
                     add(simd, sums, pair, &mut out[number * PANEL..]);
                 }
@@ -342,7 +349,9 @@ mod tests {
             let twice: Vec<f64> = want.iter().map(|x| 2.0 * x).collect();
             close(&out, &twice);
             let mut out = vec![0.0; rows * cols];
-            add_outer(&transposed(&a, depth), &b, depth, &mut out);
+            // Memory of another matrix must make no difference.
+            let mut packed = Panels::of_rows(&[f32::NAN; 64], 8, 8);
+            add_outer(&transposed(&a, depth), &b, depth, &mut out, &mut packed);
             close(&out, &want);
         }
     }
@@ -382,7 +391,7 @@ mod tests {
                 let mut many = vec![0.0; 900 * n];
                 multiply(&a[..900 * rows], &w, &mut many, Onto::Nothing);
                 let mut outer = vec![0.0; 960 * n];
-                add_outer(&a, &b, rows, &mut outer);
+                add_outer(&a, &b, rows, &mut outer, &mut Panels::default());
                 assert_eq!(few, many[..3 * n]);
                 (many, outer)
             })

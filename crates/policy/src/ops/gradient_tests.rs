@@ -76,7 +76,7 @@ fn products() {
             let weight = Panels::of_rows(&inputs[1], cols, depth);
             multiply(grad, &weight, &mut dx, Onto::Nothing);
             let mut dw = vec![0.0; cols * depth];
-            add_outer(grad, &inputs[0], rows, &mut dw);
+            add_outer(grad, &inputs[0], rows, &mut dw, &mut Panels::default());
             vec![dx, dw]
         },
     );

@@ -6,8 +6,8 @@ use super::tile::COLUMNS;
 /// Columns of a panel.
 pub(crate) const PANEL: usize = COLUMNS;
 
-/// A packed matrix of `depth` rows and `cols` columns. The last panel is filled with zeros.
-#[derive(Debug)]
+/// A packed matrix of `depth` rows and `cols` columns. The last panel is filled up.
+#[derive(Debug, Default)]
 pub(crate) struct Panels {
     data: Vec<f32>,
     depth: usize,
@@ -17,9 +17,26 @@ pub(crate) struct Panels {
 impl Panels {
     /// Packs a matrix whose rows lie one after another.
     pub(crate) fn of_rows(matrix: &[f32], depth: usize, cols: usize) -> Self {
-        let mut panels = Self::zeros(depth, cols);
-        panels.fill_rows(matrix);
+        let mut panels = Self::default();
+        panels.pack_rows(matrix, depth, cols);
         panels
+    }
+
+    /// The same in the memory of an earlier matrix.
+    pub(crate) fn pack_rows(&mut self, matrix: &[f32], depth: usize, cols: usize) {
+        (self.depth, self.cols) = (depth, cols);
+        // What fills up the last panel only reaches columns that nobody stores.
+        self.data.resize(cols.div_ceil(PANEL) * PANEL * depth, 0.0);
+        let (data, _) = self.data.as_chunks_mut::<PANEL>();
+        for (k, row) in matrix.chunks_exact(cols).enumerate() {
+            let (whole, rest) = row.as_chunks::<PANEL>();
+            for (panel, part) in whole.iter().enumerate() {
+                data[panel * depth + k] = *part;
+            }
+            if !rest.is_empty() {
+                data[whole.len() * depth + k][..rest.len()].copy_from_slice(rest);
+            }
+        }
     }
 
     /// Packs the transpose of a matrix whose rows (`cols` of them) lie one after another.
@@ -42,16 +59,6 @@ impl Panels {
             data: vec![0.0; cols.div_ceil(PANEL) * PANEL * depth],
             depth,
             cols,
-        }
-    }
-
-    fn fill_rows(&mut self, matrix: &[f32]) {
-        let size = PANEL * self.depth;
-        for (k, row) in matrix.chunks_exact(self.cols).enumerate() {
-            for (panel, part) in row.chunks(PANEL).enumerate() {
-                let at = panel * size + k * PANEL;
-                self.data[at..at + part.len()].copy_from_slice(part);
-            }
         }
     }
 

@@ -1,6 +1,8 @@
 //! Rotary position embedding (Su et al. 2021), in the half-rotated layout of Hugging Face's
 //! Llama files: dimension i turns with dimension i + head/2.
 
+use super::simd::LANES;
+
 /// Cosines and sines by position.
 #[derive(Debug)]
 pub(crate) struct Rope {
@@ -27,10 +29,19 @@ impl Rope {
         let at = position * self.half;
         let (cos, sin) = (&self.cos[at..at + self.half], &self.sin[at..at + self.half]);
         let (low, high) = vector.split_at_mut(self.half);
+        // In chunks: as one loop over four slices it was not made into vector code.
+        let (lows, low) = low.as_chunks_mut::<LANES>();
+        let (highs, high) = high.as_chunks_mut::<LANES>();
+        let (coses, cos) = cos.as_chunks::<LANES>();
+        let (sins, sin) = sin.as_chunks::<LANES>();
+        for ((low, high), (cos, sin)) in lows.iter_mut().zip(highs).zip(coses.iter().zip(sins)) {
+            let (a, b) = (*low, *high);
+            for i in 0..LANES {
+                (low[i], high[i]) = turned(a[i], b[i], cos[i], sign * sin[i]);
+            }
+        }
         for ((low, high), (cos, sin)) in low.iter_mut().zip(high).zip(cos.iter().zip(sin)) {
-            let (a, b, sin) = (*low, *high, sign * sin);
-            *low = a * cos - b * sin;
-            *high = b * cos + a * sin;
+            (*low, *high) = turned(*low, *high, *cos, sign * sin);
         }
     }
 
@@ -45,4 +56,9 @@ impl Rope {
     pub(crate) fn undo(&self, position: usize, vector: &mut [f32]) {
         self.turn(position, -1.0, vector);
     }
+}
+
+#[inline(always)]
+fn turned(a: f32, b: f32, cos: f32, sin: f32) -> (f32, f32) {
+    (a * cos - b * sin, b * cos + a * sin)
 }

@@ -24,7 +24,9 @@ pub(super) fn zero<S: Simd, const M: usize>(simd: S) -> Tile<S, M> {
 }
 
 /// Goes on with `sums` over `depth` rows of `right`, each of `columns` numbers, of which the
-/// `pair`-th two vectors are taken. `left` gives the rows' factors at each step.
+/// `pair`-th two vectors are taken. `left` gives a row's factor at a step: row by row, so that
+/// no more than one of them is in a register at a time. (Given as one array a step, all were
+/// loaded first and the sums spilled to memory.)
 #[inline(always)]
 pub(super) fn tile<S: Simd, const M: usize>(
     simd: S,
@@ -32,7 +34,7 @@ pub(super) fn tile<S: Simd, const M: usize>(
     columns: usize,
     pair: usize,
     depth: usize,
-    left: impl Fn(usize) -> [f32; M],
+    left: impl Fn(usize, usize) -> f32,
     mut sums: Tile<S, M>,
 ) -> Tile<S, M> {
     let (right, _) = S::as_simd_f32s(right);
@@ -40,11 +42,10 @@ pub(super) fn tile<S: Simd, const M: usize>(
     // Counted by `depth`, so that the compiler sees that every index into `left` is in range.
     for (k, vectors) in (0..depth).zip(right.chunks_exact(width)) {
         let (a, b) = (vectors[2 * pair], vectors[2 * pair + 1]);
-        let left = left(k);
-        for row in 0..M {
-            let x = simd.splat_f32s(left[row]);
-            sums[row][0] = simd.mul_add_f32s(x, a, sums[row][0]);
-            sums[row][1] = simd.mul_add_f32s(x, b, sums[row][1]);
+        for (row, sums) in sums.iter_mut().enumerate() {
+            let x = simd.splat_f32s(left(row, k));
+            sums[0] = simd.mul_add_f32s(x, a, sums[0]);
+            sums[1] = simd.mul_add_f32s(x, b, sums[1]);
         }
     }
     sums
@@ -59,9 +60,7 @@ pub(super) fn store<S: Simd>(simd: S, sums: [S::f32s; 2], pair: usize, out: &mut
 /// Adds a row of a tile to its columns of `out`.
 #[inline(always)]
 pub(super) fn add<S: Simd>(simd: S, sums: [S::f32s; 2], pair: usize, out: &mut [f32]) {
-    put(simd, sums, pair, out, |out, sum| {
-        simd.add_f32s(simd.partial_load_f32s(out), sum)
-    });
+    put(simd, sums, pair, out, |out, sum| simd.add_f32s(out, sum));
 }
 
 #[inline(always)]
@@ -70,13 +69,18 @@ fn put<S: Simd>(
     sums: [S::f32s; 2],
     pair: usize,
     out: &mut [f32],
-    value: impl Fn(&[f32], S::f32s) -> S::f32s,
+    value: impl Fn(S::f32s, S::f32s) -> S::f32s,
 ) {
-    for (i, sum) in sums.into_iter().enumerate() {
-        let from = ((2 * pair + i) * S::F32_LANES).min(out.len());
-        let to = (from + S::F32_LANES).min(out.len());
-        let out = &mut out[from..to];
-        let sum = value(out, sum);
-        simd.partial_store_f32s(out, sum);
+    let from = (2 * pair * S::F32_LANES).min(out.len());
+    let to = (from + 2 * S::F32_LANES).min(out.len());
+    // Whole vectors are stored in place, the rest by a call.
+    let (whole, rest) = S::as_mut_simd_f32s(&mut out[from..to]);
+    let mut sums = sums.into_iter();
+    for (out, sum) in whole.iter_mut().zip(&mut sums) {
+        *out = value(*out, sum);
+    }
+    if let (false, Some(sum)) = (rest.is_empty(), sums.next()) {
+        let sum = value(simd.partial_load_f32s(rest), sum);
+        simd.partial_store_f32s(rest, sum);
     }
 }

@@ -4,6 +4,7 @@ use paddock_types::id::Phase;
 
 use super::batch::Reply;
 use super::*;
+use crate::model::decoder::Tape;
 use crate::model::infer::Reading;
 use crate::model::tests::small;
 use crate::model::{Cache, Model};
@@ -204,7 +205,7 @@ fn log_probs_of_a_sampled_sequence_are_those_of_a_fresh_pass() {
         let packed = crate::model::Packed::new([(ids.as_slice(), mask.as_slice())]);
         let fresh = Reading::new(&model)
             .expect("a model")
-            .score(&packed, request.temperature)
+            .score(&packed, request.temperature, &mut Tape::default())
             .expect("a pass");
         assert_eq!(fresh, sampled.logprobs);
     }

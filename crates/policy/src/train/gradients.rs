@@ -1,18 +1,19 @@
 //! Gradients of a whole batch, micro-batch by micro-batch.
 //!
-//! Threads each take a micro-batch from end to end; the sums are made in the micro-batches'
-//! order. So the result does not depend on the number of threads, only (in the last bits) on
-//! where the batch is cut, which depends on the sequences alone.
+//! A batch is cut into runs of micro-batches. Threads each take a run from end to end, adding up
+//! its gradients as they come; the runs' sums are added in their order. So the result does not
+//! depend on the number of threads, only (in the last bits) on where the batch is cut, which
+//! depends on the sequences alone.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use candle_core::{Device, Tensor};
 use rayon::prelude::*;
 
+use crate::model::decoder::Tape;
+use crate::model::infer::Reading;
 use crate::model::{Model, Packed};
 use crate::ops::simd::{LANES, vectorised};
-use crate::ops::storage::Held;
 use crate::policy::PolicyError;
 
 /// One number for each of a model's, in their order.
@@ -21,98 +22,137 @@ pub(crate) type Gradients = Vec<f32>;
 /// Numbers that a thread takes at a time where all are gone through.
 pub(crate) const STRETCH: usize = 1 << 15;
 
-/// Rows of a micro-batch. Small enough that activations of a small model stay near the core,
-/// large enough that the gradients' sums weigh little.
-const ROWS: usize = 1024;
+/// Rows of a micro-batch at the most, but for longer sequences. Small enough that activations
+/// of a small model stay near the core, large enough that weights are not read too often.
+const ROWS: usize = 256;
 
-/// Bytes of gradients that micro-batches computed together may hold.
+/// Rows of a run, about: enough of them that its own sum of gradients weighs little.
+const RUN_ROWS: usize = 448;
+
+/// Runs at the most.
+const RUNS: usize = 16;
+
+/// Bytes of gradients that runs computed together may hold.
 const GRADIENT_BYTES: usize = 256 << 20;
 
-/// Cuts sequences, given by the rows they take, into runs of about [`ROWS`] rows each.
-pub(crate) fn micro_batches(rows: &[usize]) -> Vec<Range<usize>> {
-    let mut cuts = Vec::new();
-    let (mut from, mut held) = (0, 0);
-    for (i, rows) in rows.iter().enumerate() {
-        if held > 0 && held + rows > ROWS {
-            cuts.push(from..i);
-            (from, held) = (i, 0);
-        }
-        held += rows;
-    }
-    if from < rows.len() {
-        cuts.push(from..rows.len());
-    }
-    cuts
+/// Where a batch of sequences is cut.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Cuts {
+    /// The micro-batches.
+    pub(crate) ranges: Vec<Range<usize>>,
+    /// Micro-batches of a run.
+    pub(crate) per_run: usize,
 }
 
-/// Sum of the gradients of micro-batches. `weigh` is told a micro-batch's number, the
-/// log-probabilities of its targets and their entropies, and answers dLoss/dlogprob of each
-/// target along with whatever else it wants to keep.
+/// Cuts sequences, given by the rows they take, into micro-batches of about the same number of
+/// rows: threads meet at the end, and wait for the one that had most to do.
+pub(crate) fn cut(rows: &[usize]) -> Cuts {
+    let total: usize = rows.iter().sum();
+    // A power of two of runs shares out evenly over the usual numbers of threads.
+    let runs = (total / RUN_ROWS).next_power_of_two().clamp(2, RUNS);
+    let per_run = total.div_ceil(runs * ROWS).max(1);
+    let count = runs * per_run;
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    let (mut before, mut current) = (0, 0);
+    for (i, rows) in rows.iter().enumerate() {
+        // A sequence belongs to the micro-batch in which its middle lies.
+        let at = ((2 * before + rows) * count / (2 * total).max(1)).min(count - 1);
+        match ranges.last_mut() {
+            Some(range) if at == current => range.end = i + 1,
+            _ => ranges.push(i..i + 1),
+        }
+        (before, current) = (before + rows, at);
+    }
+    Cuts { ranges, per_run }
+}
+
+/// Tapes that threads take and give back, so that each is made once a thread.
+#[derive(Default)]
+pub(crate) struct Tapes(Mutex<Vec<Tape>>);
+
+impl Tapes {
+    /// Lends a tape to `work`.
+    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut Tape) -> R) -> R {
+        let all = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tape = all().pop().unwrap_or_default();
+        let result = work(&mut tape);
+        all().push(tape);
+        result
+    }
+}
+
+/// Sum of the gradients of micro-batches, `per_run` of them a run. `weigh` is told a
+/// micro-batch's number, the log-probabilities of its targets and their entropies, and answers
+/// dLoss/dlogprob of each target along with whatever else it wants to keep.
 pub(crate) fn gradients<T: Send>(
     model: &Model,
-    batches: &[Arc<Packed>],
+    (batches, per_run): (&[Arc<Packed>], usize),
     temperature: f64,
+    tapes: &Tapes,
     weigh: impl Fn(usize, &[f32], &[f32]) -> (Vec<f32>, T) + Sync,
 ) -> Result<(Gradients, Vec<T>), PolicyError> {
-    let mut sums: Gradients = vec![0.0; model.parameter_count()];
+    let reading = Reading::new(model)?;
+    let mut sums: Option<Gradients> = None;
     let mut kept = Vec::with_capacity(batches.len());
+    let runs: Vec<(usize, &[Arc<Packed>])> = (0..)
+        .step_by(per_run)
+        .zip(batches.chunks(per_run))
+        .collect();
     let fits = GRADIENT_BYTES / (4 * model.parameter_count()).max(1);
-    let together = fits.min(16).max(rayon::current_num_threads());
-    for (wave, batches) in batches.chunks(together).enumerate() {
-        let done = batches
+    let together = fits.min(RUNS).max(rayon::current_num_threads());
+    for wave in runs.chunks(together) {
+        let done = wave
             .par_iter()
-            .enumerate()
-            .map(|(i, packed)| one(model, packed, temperature, wave * together + i, &weigh))
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(PolicyError::compute)?;
-        for (tensor, extra) in done {
-            kept.push(extra);
-            if let Some(tensor) = tensor {
-                add(&mut sums, &tensor).map_err(PolicyError::compute)?;
-            }
+            .map(|(first, batches)| {
+                let mut sum: Gradients = vec![0.0; model.parameter_count()];
+                let mut extras = Vec::with_capacity(batches.len());
+                for (i, packed) in batches.iter().enumerate() {
+                    extras.push(tapes.with(|tape| {
+                        if packed.targets() == 0 {
+                            return Ok(weigh(first + i, &[], &[]).1);
+                        }
+                        reading.forward(packed, temperature, tape)?;
+                        let (slopes, extra) = weigh(first + i, &tape.logprobs, &tape.entropies);
+                        reading.backward(packed, temperature, tape, &slopes, &mut sum)?;
+                        Ok(extra)
+                    })?);
+                }
+                Ok((sum, extras))
+            })
+            .collect::<Result<Vec<_>, PolicyError>>()?;
+        let mut parts = Vec::with_capacity(done.len());
+        for (part, extras) in done {
+            kept.extend(extras);
+            parts.push(part);
+        }
+        let mut parts = parts.into_iter();
+        if sums.is_none() {
+            sums = parts.next();
+        }
+        if let Some(sums) = &mut sums {
+            add(sums, parts.as_slice());
         }
     }
+    let sums = sums.unwrap_or_else(|| vec![0.0; model.parameter_count()]);
     Ok((sums, kept))
 }
 
-type One<T> = (Option<Tensor>, T);
-
-fn one<T>(
-    model: &Model,
-    packed: &Arc<Packed>,
-    temperature: f64,
-    number: usize,
-    weigh: &(impl Fn(usize, &[f32], &[f32]) -> (Vec<f32>, T) + Sync),
-) -> candle_core::Result<One<T>> {
-    if packed.targets() == 0 {
-        return Ok((None, weigh(number, &[], &[]).1));
-    }
-    let out = model.logprobs(packed, temperature)?;
-    let (slopes, extra) = {
-        let held = Held::new(&out.logprobs);
-        weigh(number, held.floats()?, &out.entropies)
-    };
-    // Σ slope · logprob has the loss's gradient; its value is of no meaning.
-    let slopes = Tensor::from_vec(slopes, packed.targets(), &Device::Cpu)?;
-    let mut grads = (out.logprobs * slopes)?.sum_all()?.backward()?;
-    Ok((grads.remove(model.weights()), extra))
-}
-
-fn add(sums: &mut [f32], tensor: &Tensor) -> candle_core::Result<()> {
-    let held = Held::new(tensor);
-    sums.par_chunks_mut(STRETCH)
-        .zip(held.floats()?.par_chunks(STRETCH))
-        .for_each(|(sums, numbers)| {
+/// Adds parts to `sums`, in their order.
+fn add(sums: &mut [f32], parts: &[Gradients]) {
+    let stretches = sums.par_chunks_mut(STRETCH).enumerate();
+    stretches.for_each(|(number, sums)| {
+        for part in parts {
+            let part = &part[number * STRETCH..][..sums.len()];
             vectorised(
                 #[inline(always)]
                 || {
-                    for (sum, x) in sums.iter_mut().zip(numbers) {
+                    for (sum, x) in sums.iter_mut().zip(part) {
                         *sum += x;
                     }
                 },
             );
-        });
-    Ok(())
+        }
+    });
 }
 
 /// The gradients' Euclidean norm, summed in double precision, stretch by stretch.
@@ -145,12 +185,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sequences_are_cut_by_rows_and_none_is_lost() {
-        assert!(micro_batches(&[]).is_empty());
-        assert_eq!(
-            micro_batches(&[1000, 20, 10, 3000, 5]),
-            [0..2, 2..3, 3..4, 4..5]
-        );
-        assert_eq!(micro_batches(&[8; 256]), [0..128, 128..256]);
+    fn sequences_are_cut_evenly_and_none_is_lost() {
+        assert!(cut(&[]).ranges.is_empty());
+        assert_eq!(cut(&[0, 0]).ranges.len(), 1);
+        assert_eq!(cut(&[5]).ranges.len(), 1);
+        assert_eq!(cut(&[10, 10]).ranges, [0..1, 1..2]);
+        let even = cut(&[7; 256]);
+        assert_eq!((even.ranges.len(), even.per_run), (8, 2));
+        assert!(even.ranges.iter().all(|range| range.len() == 32));
+        for rows in [vec![1000, 20, 10, 3000, 5, 0], (0..900).collect()] {
+            let ranges = cut(&rows).ranges;
+            let all: Vec<usize> = ranges.into_iter().flatten().collect();
+            assert_eq!(all, (0..rows.len()).collect::<Vec<_>>());
+        }
     }
 }

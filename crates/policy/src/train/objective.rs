@@ -1,6 +1,6 @@
 //! The loss of a step at the weights as they are, and its gradients.
 
-use super::gradients::{Gradients, gradients};
+use super::gradients::{Gradients, Tapes, gradients};
 use super::prepared::Prepared;
 use super::update::UpdateSettings;
 use crate::grpo::{SequenceLoss, SequenceTerms};
@@ -30,6 +30,7 @@ pub(super) fn evaluate(
     prepared: &Prepared<'_>,
     settings: &UpdateSettings,
     frozen: Frozen<'_>,
+    tapes: &Tapes,
 ) -> Result<(Gradients, Vec<Said>), PolicyError> {
     let weigh = |batch: usize, logprobs: &[f32], entropies: &[f32]| {
         let old = frozen.old.map_or(logprobs, |old| &old[batch]);
@@ -43,7 +44,13 @@ pub(super) fn evaluate(
             entropies,
         )
     };
-    let (gradients, said) = gradients(model, &prepared.batches, settings.temperature, weigh)?;
+    let (gradients, said) = gradients(
+        model,
+        (&prepared.batches, prepared.per_run),
+        settings.temperature,
+        tapes,
+        weigh,
+    )?;
     for (batch, said) in said.iter().enumerate() {
         if !vectorised(
             #[inline(always)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use paddock_types::trajectory::Tokens;
 
-use super::gradients::micro_batches;
+use super::gradients::{Cuts, cut};
 use super::update::{TrainTrajectory, UpdateSettings};
 use crate::grpo::StepShape;
 use crate::model::{Model, Packed};
@@ -14,6 +14,8 @@ use crate::policy::PolicyError;
 pub(super) struct Prepared<'a> {
     pub(super) trajectories: &'a [TrainTrajectory],
     pub(super) batches: Vec<Arc<Packed>>,
+    /// Micro-batches of a run.
+    pub(super) per_run: usize,
     /// For each micro-batch, the trajectories that have trained tokens and how many.
     pub(super) members: Vec<Vec<(usize, usize)>>,
     pub(super) shape: StepShape,
@@ -31,7 +33,8 @@ impl<'a> Prepared<'a> {
             rows.push(rows_of(model, i, trajectory, settings)?);
         }
         let (mut batches, mut members) = (Vec::new(), Vec::new());
-        for range in micro_batches(&rows) {
+        let Cuts { ranges, per_run } = cut(&rows);
+        for range in ranges {
             let trained: Vec<usize> = range.filter(|i| rows[*i] > 0).collect();
             let tokens = |i: &usize| &trajectories[*i].tokens;
             batches.push(Arc::new(Packed::new(
@@ -55,6 +58,7 @@ impl<'a> Prepared<'a> {
         Ok(Self {
             trajectories,
             batches,
+            per_run,
             members,
             shape,
         })

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::adamw::AdamW;
-use super::gradients::{gradients, micro_batches, norm};
+use super::gradients::{Cuts, Tapes, cut, gradients, norm};
 use crate::model::{Model, Packed};
 use crate::policy::PolicyError;
 
@@ -28,7 +28,8 @@ pub fn supervised_step(
         .iter()
         .map(|example| Packed::rows_of(&example.mask))
         .collect();
-    let batches: Vec<Arc<Packed>> = micro_batches(&rows)
+    let Cuts { ranges, per_run } = cut(&rows);
+    let batches: Vec<Arc<Packed>> = ranges
         .into_iter()
         .map(|range| {
             Arc::new(Packed::new(
@@ -45,10 +46,16 @@ pub fn supervised_step(
         ));
     }
     let slope = -1.0 / count as f32;
-    let (gradients, sums) = gradients(model, &batches, 1.0, |_, logprobs, _| {
-        let sum: f64 = logprobs.iter().map(|x| f64::from(*x)).sum();
-        (vec![slope; logprobs.len()], sum)
-    })?;
+    let (gradients, sums) = gradients(
+        model,
+        (&batches, per_run),
+        1.0,
+        &Tapes::default(),
+        |_, logprobs, _| {
+            let sum: f64 = logprobs.iter().map(|x| f64::from(*x)).sum();
+            (vec![slope; logprobs.len()], sum)
+        },
+    )?;
     let loss = -sums.iter().sum::<f64>() / count as f64;
     let norm = norm(&gradients);
     if !loss.is_finite() || !norm.is_finite() {

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use paddock_types::job::LossAggMode;
 use paddock_types::trajectory::Tokens;
 
-use super::gradients::{Gradients, gradients, micro_batches};
+use super::gradients::{Gradients, Tapes, cut, gradients};
 use super::*;
 use crate::grpo::{LossSettings, SequenceTerms, StepShape};
 use crate::model::tests::small;
@@ -77,24 +77,31 @@ fn loss_at(model: &Model, trajectories: &[TrainTrajectory]) -> (f64, Gradients) 
         mode: LossAggMode::SeqMeanTokenMean,
         max_new_tokens: 8,
     };
-    let (gradients, losses) = gradients(model, &packed, 0.9, |_, logprobs, _| {
-        let (mut loss, mut slopes) = (0.0, Vec::new());
-        for (trajectory, count) in trajectories.iter().zip(&counts) {
-            let logprobs = &logprobs[slopes.len()..slopes.len() + count];
-            let old: Vec<f32> = (0..*count).map(|t| -3.7 - 0.02 * (t % 7) as f32).collect();
-            let reference: Vec<f32> = (0..*count).map(|t| -3.6 + 0.1 * (t % 5) as f32).collect();
-            let sequence = SequenceTerms {
-                advantage: trajectory.advantage,
-                logprobs,
-                old: &old,
-                reference: Some(&reference),
-            };
-            let part = sequence.loss(&terms, terms.token_weight(shape, *count));
-            loss += part.loss;
-            slopes.extend(part.gradient);
-        }
-        (slopes, loss)
-    })
+    let (gradients, losses) = gradients(
+        model,
+        (&packed, 1),
+        0.9,
+        &Tapes::default(),
+        |_, logprobs, _| {
+            let (mut loss, mut slopes) = (0.0, Vec::new());
+            for (trajectory, count) in trajectories.iter().zip(&counts) {
+                let logprobs = &logprobs[slopes.len()..slopes.len() + count];
+                let old: Vec<f32> = (0..*count).map(|t| -3.7 - 0.02 * (t % 7) as f32).collect();
+                let reference: Vec<f32> =
+                    (0..*count).map(|t| -3.6 + 0.1 * (t % 5) as f32).collect();
+                let sequence = SequenceTerms {
+                    advantage: trajectory.advantage,
+                    logprobs,
+                    old: &old,
+                    reference: Some(&reference),
+                };
+                let part = sequence.loss(&terms, terms.token_weight(shape, *count));
+                loss += part.loss;
+                slopes.extend(part.gradient);
+            }
+            (slopes, loss)
+        },
+    )
     .expect("gradients");
     (losses[0], gradients)
 }
@@ -149,7 +156,8 @@ fn micro_batches_change_the_result_by_no_more_than_rounding() {
         .iter()
         .map(|t| Packed::rows_of(&t.tokens.mask))
         .collect();
-    assert!(micro_batches(&rows).len() > 2);
+    let cuts = cut(&rows);
+    assert!(cuts.ranges.len() > 4 && cuts.per_run > 1);
     let model = small(true);
     let pack = |range: std::ops::Range<usize>| {
         let of = |t: &'_ TrainTrajectory| t.tokens.clone();
@@ -163,14 +171,16 @@ fn micro_batches_change_the_result_by_no_more_than_rounding() {
         .flat_map(|t| &t.tokens.mask)
         .filter(|m| **m)
         .count();
-    let run = |batches: Vec<Arc<Packed>>| {
+    let run = |batches: Vec<Arc<Packed>>, per_run| {
         let slope = 1.0 / total as f32;
-        gradients(&model, &batches, 1.0, |_, x, _| (vec![slope; x.len()], ()))
+        let tapes = Tapes::default();
+        let weigh = |_, x: &[f32], _: &[f32]| (vec![slope; x.len()], ());
+        gradients(&model, (&batches, per_run), 1.0, &tapes, weigh)
             .expect("run")
             .0
     };
-    let whole = run(vec![pack(0..150)]);
-    let cut = run(micro_batches(&rows).into_iter().map(pack).collect());
+    let whole = run(vec![pack(0..150)], 1);
+    let cut = run(cuts.ranges.into_iter().map(pack).collect(), cuts.per_run);
     for (a, b) in whole.iter().zip(&cut) {
         assert!((a - b).abs() < 1e-6, "{a} {b}");
     }

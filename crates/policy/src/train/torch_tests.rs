@@ -8,10 +8,12 @@ use paddock_types::trajectory::Tokens;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::gradients::Tapes;
 use super::objective::{Frozen, evaluate};
 use super::prepared::Prepared;
 use super::*;
 use crate::grpo::advantages;
+use crate::model::decoder::Tape;
 use crate::model::infer::Reading;
 use crate::model::{Model, ModelCard, ModelConfig};
 
@@ -162,7 +164,11 @@ fn loss_kl_and_gradients_of_all_weights_agree_with_pytorch() {
             let reading = Reading::new(model).expect("a model");
             let batches = prepared.batches.iter();
             batches
-                .map(|b| reading.score(b, settings.temperature).expect("scores"))
+                .map(|b| {
+                    let mut tape = Tape::default();
+                    let scores = reading.score(b, settings.temperature, &mut tape);
+                    scores.expect("scores")
+                })
                 .collect()
         };
         let (old, reference) = (scores(&old), scores(&reference));
@@ -170,7 +176,8 @@ fn loss_kl_and_gradients_of_all_weights_agree_with_pytorch() {
             old: Some(&old),
             reference: (settings.kl_coefficient != 0.0).then_some(&reference),
         };
-        let (gradients, said) = evaluate(&theta, &prepared, &settings, frozen).expect("a loss");
+        let (gradients, said) =
+            evaluate(&theta, &prepared, &settings, frozen, &Tapes::default()).expect("a loss");
 
         let name = format!("case {number} ({}, {:?})", case.batch, case.settings.mode);
         let losses = || said.iter().flat_map(|said| &said.losses);

@@ -12,7 +12,7 @@ use paddock_types::trajectory::Tokens;
 use rayon::prelude::*;
 
 use super::adamw::AdamW;
-use super::gradients::norm;
+use super::gradients::{Tapes, norm};
 use super::objective::{Frozen, Said, evaluate};
 use super::prepared::Prepared;
 use crate::grpo::LossSettings;
@@ -99,11 +99,14 @@ pub(crate) fn update(
 ) -> Result<UpdateStats, PolicyError> {
     settings.check()?;
     let prepared = Prepared::new(model, trajectories, settings)?;
+    let tapes = Tapes::default();
     let references = match reference.filter(|_| settings.kl_coefficient != 0.0) {
         None => None,
         Some(reference) => {
             let reading = Reading::new(reference)?;
-            let score = |packed: &Arc<Packed>| reading.score(packed, settings.temperature);
+            let score = |packed: &Arc<Packed>| {
+                tapes.with(|tape| reading.score(packed, settings.temperature, tape))
+            };
             Some(
                 prepared
                     .batches
@@ -124,7 +127,7 @@ pub(crate) fn update(
             old: old.as_deref(),
             reference: references.as_deref(),
         };
-        let (gradients, said) = evaluate(model, &prepared, settings, frozen)?;
+        let (gradients, said) = evaluate(model, &prepared, settings, frozen, &tapes)?;
         let norm = norm(&gradients);
         let loss = add_up(&mut stats, &prepared, settings, &said, norm);
         if !loss.is_finite() || !norm.is_finite() {

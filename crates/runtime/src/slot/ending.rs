@@ -8,11 +8,14 @@ use std::time::{Duration, Instant};
 
 use paddock_jail::message::Exit;
 use paddock_types::{CallId, SubKind, Verdict};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::running::{Phase, Running};
 use crate::judge::{failure, uncharged};
 use crate::memory::oom::{Blame, Oom};
+
+/// From this attempt on a call whose process was ended for another runs alone.
+const SEEN_ENOUGH: u32 = 3;
 
 /// Why the process ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,7 +100,9 @@ impl<'a> Ending<'a> {
                     )),
                     *guilty,
                 ),
-                suspect: false,
+                // Innocent, as far as is known. But one that meets the guilty again and again
+                // comes to its own verdict only where nobody else is.
+                suspect: running.attempt >= SEEN_ENOUGH,
             },
             Cause::Overdue {
                 overdue,
@@ -166,18 +171,22 @@ impl<'a> Ending<'a> {
     fn eof(&self, running: &Running) -> Verdict {
         let message = match self.cause {
             Cause::Broke(problem) => format!("its process broke the protocol: {problem}"),
-            _ => format!("its process ended without an answer: {}", self.how()),
+            _ => {
+                let at = place_of_dump(&self.native_stack);
+                let at = at.map(|at| format!(", at {at}")).unwrap_or_default();
+                format!("its process ended without an answer: {}{at}", self.how())
+            }
         };
         let mut verdict = failure(SubKind::Eof, message);
-        match self.exit {
-            Some(Exit::Code(code)) => verdict.evidence.insert("exit_code".into(), json!(code)),
-            Some(Exit::Signal(signal)) => {
-                let name = signal_name(signal);
-                verdict.evidence.insert("signal_name".into(), json!(name));
-                verdict.evidence.insert("signal".into(), json!(signal))
-            }
-            None => None,
-        };
+        verdict
+            .evidence
+            .extend(self.exit.into_iter().flat_map(exit_evidence));
+        if !self.native_stack.is_empty() {
+            // What `faulthandler` says of a crash in C code.
+            verdict
+                .evidence
+                .insert("threads".into(), json!(self.native_stack));
+        }
         self.common(running, &mut verdict);
         verdict
     }
@@ -239,14 +248,31 @@ impl<'a> Ending<'a> {
     }
 
     fn how(&self) -> String {
-        match self.exit {
-            Some(Exit::Code(code)) => format!("exit code {code}"),
-            Some(Exit::Signal(signal)) => match signal_name(signal) {
-                Some(name) => format!("signal {signal} ({name})"),
-                None => format!("signal {signal}"),
-            },
-            None => "it closed its socket".to_owned(),
-        }
+        self.exit
+            .map_or_else(|| "it closed its socket".to_owned(), exit_words)
+    }
+}
+
+/// How a process ended, in words.
+pub(crate) fn exit_words(exit: Exit) -> String {
+    match exit {
+        Exit::Code(code) => format!("exit code {code}"),
+        Exit::Signal(signal) => match signal_name(signal) {
+            Some(name) => format!("signal {signal} ({name})"),
+            None => format!("signal {signal}"),
+        },
+    }
+}
+
+/// How a process ended, as evidence.
+pub(crate) fn exit_evidence(exit: Exit) -> Map<String, Value> {
+    let told = match exit {
+        Exit::Code(code) => json!({"exit_code": code}),
+        Exit::Signal(signal) => json!({"signal_name": signal_name(signal), "signal": signal}),
+    };
+    match told {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
     }
 }
 
@@ -272,9 +298,16 @@ fn place(stack: &str) -> Option<String> {
 /// file that is not of Python's own library.
 fn place_of_dump(dump: &str) -> Option<String> {
     let library = ["/lib/python", "paddock/_worker", "<frozen"];
-    dump.lines()
-        .filter(|line| !library.iter().any(|part| line.contains(part)))
-        .find_map(place_in)
+    let first = |part: &str| {
+        part.lines()
+            .filter(|line| !library.iter().any(|part| line.contains(part)))
+            .find_map(place_in)
+    };
+    // The thread that crashed, or that the signal interrupted; then any.
+    let current = dump
+        .split("\n\n")
+        .find(|part| part.contains("Current thread"));
+    current.and_then(first).or_else(|| first(dump))
 }
 
 fn place_in(line: &str) -> Option<String> {
@@ -425,6 +458,9 @@ mod tests {
         let part = end.part(&innocent);
         assert!(part.verdict.platform && !part.suspect);
         assert!(part.verdict.evidence.contains_key("neighbour"));
+        let mut unlucky = running();
+        unlucky.attempt = SEEN_ENOUGH;
+        assert!(end.part(&unlucky).suspect);
     }
 
     #[test]
@@ -433,6 +469,10 @@ mod tests {
         assert_eq!(place(stack).as_deref(), Some("b.py:7 in inner"));
         let dump = "Current thread 0x1 (most recent call first):\n  File \"/usr/lib/python3.11/re.py\", line 1 in x\n  File \"/p/g.py\", line 9 in grade\n";
         assert_eq!(place_of_dump(dump).as_deref(), Some("/p/g.py:9 in grade"));
+        let dump = format!(
+            "Thread 0x2 (most recent call first):\n  File \"/p/other.py\", line 1 in x\n\n{dump}"
+        );
+        assert_eq!(place_of_dump(&dump).as_deref(), Some("/p/g.py:9 in grade"));
         assert_eq!(place("nothing"), None);
     }
 }

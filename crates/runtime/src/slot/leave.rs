@@ -85,14 +85,19 @@ impl Slot {
             let _ = kill_process(pid, Signal::KILL);
         }
         self.hear_out();
-        self.read_stack();
+        self.drain_stack();
         let mut calls = std::mem::take(&mut self.calls);
         for stream in [&mut self.stdout, &mut self.stderr] {
             let owner = owner(self.common.mode, &mut calls);
             self.lister.end_line(stream, owner);
         }
         self.lister.say_cut();
+        // A reaper that is gone takes its processes along, and no exit is told any more.
+        let lost = self.exited.is_none() && (self.exit_known || self.reaper.lost());
         let mut cause = match &self.state {
+            State::Ending {
+                cause: Cause::Died, ..
+            } if lost => Cause::Lost,
             State::Ending { cause, .. } => cause.clone(),
             _ => Cause::Stopped,
         };

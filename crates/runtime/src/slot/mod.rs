@@ -40,8 +40,12 @@ use crate::reaper::ReaperHandle;
 const DRAIN_WAIT: Duration = Duration::from_millis(500);
 /// How long an abandoned call may take to end before its process takes no more calls.
 const ABANDON_GRACE: Duration = Duration::from_secs(2);
+/// Before the wait for evidence is over, `faulthandler` has this long.
+const NATIVE_WAIT: Duration = Duration::from_millis(60);
 /// Quiet for this long, a stack pipe has said everything.
 const STACK_QUIET: Duration = Duration::from_millis(15);
+/// Stacks and log lines have their own bounds: a small limit for calls must not refuse them.
+const CONTROL_LIMIT: usize = 4 << 20;
 /// Bytes of native stacks kept.
 const STACK_LIMIT: usize = 256 << 10;
 
@@ -175,8 +179,8 @@ impl Slot {
             control,
             control_to,
             control_open: true,
-            control_decoder: Decoder::new(limit),
-            control_out: Outbox::new(limit),
+            control_decoder: Decoder::new(limit.max(CONTROL_LIMIT)),
+            control_out: Outbox::new(limit.max(CONTROL_LIMIT)),
             stdout: Stream::new(ends.stdout, "stdout"),
             stderr: Stream::new(ends.stderr, "stderr"),
             stack: Stream::new(ends.stack, "stack"),
@@ -322,9 +326,21 @@ impl Slot {
             (_, State::Ending { .. }) => return,
             (false, _) => Cause::Lost,
             (true, _) if self.calls.is_empty() => Cause::Retired,
-            (true, _) => Cause::Died,
+            (true, _) => self.cause_of_death(),
         };
         self.leave(cause);
+    }
+
+    /// Why a process is gone that nobody has killed: past a deadline, that was it.
+    fn cause_of_death(&self) -> Cause {
+        let late = |c: &&Running| c.phase != Phase::Runs && !c.abandoned;
+        match self.calls.iter().find(late).map(Running::key) {
+            Some(overdue) => Cause::Overdue {
+                overdue,
+                guilty: (self.calls.len() == 1).then_some(overdue),
+            },
+            None => Cause::Died,
+        }
     }
 
     fn on_command(&mut self, command: Command) {

@@ -43,6 +43,8 @@ pub(crate) struct Running {
     pub(crate) abandoned: bool,
     /// It was given up, and has not ended when it was asked to.
     pub(crate) overstayed: bool,
+    /// `faulthandler` was asked for its stack.
+    pub(crate) signalled: bool,
     /// It runs alone on purpose.
     pub(crate) alone: bool,
     pub(crate) log: LogBudget,
@@ -72,6 +74,7 @@ impl Running {
             phase: Phase::Runs,
             abandoned: false,
             overstayed: false,
+            signalled: false,
             alone: waiting.alone,
             log,
             stacks: None,

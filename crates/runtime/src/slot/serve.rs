@@ -4,19 +4,23 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use paddock_types::{Outcome, SubKind};
-use paddock_wire::{Answer, Frame, Kind, LogEntry, Stacks};
+use paddock_wire::{Answer, Frame, FrameError, Kind, LogEntry, Stacks};
 use rustix::process::{Signal, kill_process};
 
 use super::ending::{Cause, Ending};
 use super::running::{Phase, Running};
-use super::{STACK_LIMIT, STACK_QUIET, Slot, State, owner};
+use super::{NATIVE_WAIT, STACK_LIMIT, STACK_QUIET, Slot, State, owner};
 use crate::forkserver::Mode;
 use crate::judge::{failure, judge};
 use crate::logs::LogBudget;
 use crate::memory::proc::{Resident, resident};
+use crate::size;
 
 /// The peak memory of every so many calls is read, and of all that were slow or failed.
 const SAMPLE_MEMORY: u64 = 64;
+/// Instead of a stack, where only `faulthandler` could say anything.
+const NO_ANSWER: &str =
+    "nobody in the process could answer, since something there never lets the interpreter go";
 /// A call that ran longer than this is slow.
 const SLOW: Duration = Duration::from_millis(50);
 /// Memory doesn't run out in less: filling the smallest instance takes longer.
@@ -60,7 +64,14 @@ impl Slot {
             match self.outbox.push(Kind::Call, call, attempt, body) {
                 Ok(()) => self.calls.push(running),
                 Err(problem) => {
-                    let message = format!("the request can't be sent: {problem}");
+                    let message = match problem {
+                        FrameError::TooLong { length, limit } => format!(
+                            "the request takes {}: allowed are {} (frame_limit), its frame included",
+                            size::shown(length),
+                            size::shown(limit)
+                        ),
+                        problem => format!("the request can't be sent: {problem}"),
+                    };
                     running.answer(failure(SubKind::Raised, message), &self.instance);
                 }
             }
@@ -87,7 +98,7 @@ impl Slot {
             self.leave(if self.calls.is_empty() {
                 Cause::Retired
             } else {
-                Cause::Died
+                self.cause_of_death()
             });
         }
     }
@@ -113,6 +124,7 @@ impl Slot {
         let mut verdict = match Answer::parse(&frame.body) {
             _ if running.phase != Phase::Runs => {
                 residue = Answer::parse(&frame.body).is_ok_and(|a| !a.residue.is_empty());
+                self.drain_stack();
                 self.ending(1).timeout(&running)
             }
             Ok(answer) => {
@@ -233,6 +245,22 @@ impl Slot {
         }
     }
 
+    /// The same, whether or not the reactor has heard of it: for what was written before an end.
+    pub(super) fn drain_stack(&mut self) {
+        let Some(pipe) = &self.stack.pipe else { return };
+        let mut buffer = [0; 4 << 10];
+        let mut budget = 2 * STACK_LIMIT;
+        while budget > 0 {
+            let Ok(count @ 1..) = rustix::io::read(pipe, &mut buffer) else {
+                return;
+            };
+            budget = budget.saturating_sub(count);
+            let room = STACK_LIMIT.saturating_sub(self.native_stack.len());
+            self.native_stack
+                .extend_from_slice(&buffer[..count.min(room)]);
+        }
+    }
+
     /// Looks at everything that may be due.
     pub(super) fn tick(&mut self) {
         let now = Instant::now();
@@ -280,6 +308,9 @@ impl Slot {
             Phase::Evidence { until } if now >= until || self.evidence_is_in(running, now) => {
                 self.act_on_evidence(at, now);
             }
+            Phase::Evidence { until } if !running.signalled && now + NATIVE_WAIT >= until => {
+                self.ask_natively(at);
+            }
             Phase::Cancelled { until } if now >= until && !running.abandoned => {
                 self.kill(Cause::Overdue {
                     overdue: key,
@@ -316,23 +347,29 @@ impl Slot {
         let key = running.key();
         self.native_stack.clear();
         self.native_stack_at = None;
+        self.say(Kind::Dump, key);
+    }
+
+    /// Nobody has answered: the interpreter is held. Only then may `faulthandler` look at the stacks of
+    /// all threads from a signal's handler: of threads that run meanwhile it would crash.
+    fn ask_natively(&mut self, at: usize) {
+        self.calls[at].signalled = true;
         if let Some(pid) = self.host_pid {
             // It may have ended meanwhile: then its end is the evidence.
             let _ = kill_process(pid, Signal::USR2);
         }
-        self.say(Kind::Dump, key);
     }
 
     fn evidence_is_in(&self, running: &Running, now: Instant) -> bool {
         running.stacks.is_some()
-            && self
+            || self
                 .native_stack_at
                 .is_some_and(|at| now.duration_since(at) >= STACK_QUIET)
     }
 
     /// Decides how the overdue call ends: alone if it can be cancelled, with its process if not.
     fn act_on_evidence(&mut self, at: usize, now: Instant) {
-        self.read_stack();
+        self.drain_stack();
         let running = &self.calls[at];
         let overdue = running.key();
         let kill = |guilty| Cause::Overdue { overdue, guilty };
@@ -343,6 +380,13 @@ impl Slot {
         let Some(stacks) = running.stacks.clone() else {
             // Nobody in the process could answer: some call holds the interpreter.
             let guilty = (self.calls.len() == 1).then_some(overdue);
+            if guilty.is_some() {
+                self.calls[at].stacks = Some(Stacks {
+                    stack: NO_ANSWER.to_owned(),
+                    blocked_loop: self.common.mode == Mode::Loop,
+                    ..Stacks::default()
+                });
+            }
             self.kill(kill(guilty));
             return;
         };

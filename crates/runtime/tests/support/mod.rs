@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use paddock_runtime::{
-    Call, CallClock, LogSink, Plugin, PluginSpec, Reaper, RuntimeOptions, environment,
+    Call, CallClock, Fence, LogSink, Plugin, PluginSpec, Reaper, RuntimeOptions, environment,
 };
 use paddock_types::log::LogLine;
 use paddock_types::plugin::RuntimeOverrides;
@@ -25,6 +25,7 @@ pub(crate) struct Project {
     pub(crate) logs: Arc<Mutex<Vec<LogLine>>>,
     pub(crate) envs: BTreeMap<String, String>,
     pub(crate) options: RuntimeOptions,
+    pub(crate) fence: Fence,
 }
 
 impl Project {
@@ -38,8 +39,14 @@ impl Project {
             },
             ..RuntimeOptions::default()
         };
+        // What plugins write, tests read.
+        let fence = Fence {
+            shared: vec![folder.path().to_owned()],
+            ..Fence::default()
+        };
         Self {
             folder,
+            fence,
             logs: Arc::default(),
             envs: BTreeMap::new(),
             options,
@@ -73,6 +80,7 @@ impl Project {
             limits,
             content_format: Default::default(),
             environment: environment::bare(&self.cache()).await.expect("a Python"),
+            fence: self.fence.clone(),
             kind: None,
         };
         let start = Plugin::start_with(spec, sink, self.options.clone());
@@ -90,14 +98,56 @@ impl Project {
         logs.iter().map(|line| line.text.clone()).collect()
     }
 
-    /// The process id that a plugin has written into a file.
+    /// The process whose id a plugin has written into a file: as the host knows it, whatever it is
+    /// behind the fence.
     pub(crate) async fn pid_in(&self, name: &str) -> i32 {
         let file = self.file(name);
         eventually("a process id is written", || {
-            std::fs::read_to_string(&file).ok()?.trim().parse().ok()
+            let inner = std::fs::read_to_string(&file).ok()?.trim().parse().ok()?;
+            self.on_host(inner)
         })
         .await
     }
+
+    /// A process of this project by the id that it has behind the fence.
+    fn on_host(&self, inner: i32) -> Option<i32> {
+        let all = paddock_jail::process::scan();
+        let here = all.iter().filter(|p| {
+            let cwd = std::fs::read_link(format!("/proc/{}/cwd", p.pid));
+            !p.ended && cwd.is_ok_and(|cwd| cwd == self.path())
+        });
+        // The reaper is where the plugin isn't, but its parent.
+        let mut pids = here.flat_map(|p| [p.pid, p.parent]);
+        pids.find(|pid| ids(*pid).last() == Some(&inner))
+    }
+
+    /// Waits until a process whose id a plugin has written is no more, if it still was.
+    pub(crate) async fn gone(&self, name: &str) {
+        let file = self.file(name);
+        eventually("a process ends", || {
+            let inner = std::fs::read_to_string(&file).ok()?.trim().parse().ok()?;
+            self.on_host(inner).is_none().then_some(())
+        })
+        .await
+    }
+
+    /// Waits for a file that a plugin writes.
+    pub(crate) async fn written(&self, name: &str) {
+        let file = self.file(name);
+        eventually("a file is written", || file.exists().then_some(())).await;
+    }
+}
+
+/// The ids of a process, from the host's inwards.
+pub(crate) fn ids(pid: i32) -> Vec<i32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    line.map(|ids| {
+        ids.split_whitespace()
+            .filter_map(|id| id.parse().ok())
+            .collect()
+    })
+    .unwrap_or_default()
 }
 
 /// Limits with this timeout in seconds.

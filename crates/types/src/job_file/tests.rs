@@ -311,3 +311,27 @@ proptest! {
         let _ = parse(&WHOLE[..end], "job.yaml");
     }
 }
+
+#[test]
+fn the_network_is_full_unless_said_and_a_proxy_needs_hosts() {
+    let with = |line: &str| parse(&format!("{line}\n{WHOLE}"), "job.yaml");
+    assert_eq!(good(WHOLE).network, Network::Full);
+    let config = with("network: none").expect("good").config;
+    assert_eq!(config.network, Network::None);
+    let config = with("network: proxy\nnetwork_allow: [a.org, \"*.b.org:443\"]").expect("good");
+    let allow = vec!["a.org".to_owned(), "*.b.org:443".to_owned()];
+    assert_eq!(config.config.network, Network::Proxy { allow });
+    for (lines, field) in [
+        ("network: proxy", "network_allow"),
+        ("network: proxy\nnetwork_allow: []", "network_allow"),
+        ("network_allow: [a.org]", "network_allow"),
+        ("network: some", "network"),
+        (
+            "network: proxy\nnetwork_allow: [\"http://a.org\"]",
+            "network_allow[0]",
+        ),
+    ] {
+        let fault = only(with(lines));
+        assert_eq!(fault.location.field.as_deref(), Some(field), "{lines}");
+    }
+}

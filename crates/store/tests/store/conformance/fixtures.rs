@@ -58,6 +58,7 @@ pub(crate) fn job(name: &str) -> JobRecord {
             enable_trajectory: true,
             on_abnormal_reward: OnAbnormalReward::Fail,
             content_format: ContentFormat::AsIs,
+            network: Default::default(),
             model_timeout: 120,
             tags: json!({"team": "羊"}),
             project: None,

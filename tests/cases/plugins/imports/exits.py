@@ -1,0 +1,4 @@
+import sys
+
+print("said before the end")
+sys.exit("no licence")

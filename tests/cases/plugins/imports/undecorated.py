@@ -1,0 +1,2 @@
+def grader(context, sample, trajectories):
+    return None
