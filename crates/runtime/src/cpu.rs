@@ -15,8 +15,11 @@ const NEGLIGIBLE: f64 = 0.08;
 /// Shorter spans tell nothing.
 const SPAN: Duration = Duration::from_millis(8);
 
-/// Whether instances are at their limit of cores is looked at in spans of this length.
-const CAP_SPAN: Duration = Duration::from_millis(75);
+/// Whether instances are at their limit of cores is looked at in spans of this length: a little more than the one in
+/// which cores are given out.
+const CAP_SPAN: Duration = Duration::from_millis(30);
+/// What was seen longer ago says nothing about now.
+const CAP_STALE: Duration = Duration::from_millis(500);
 
 /// What a process has used up to a point in time.
 #[derive(Debug, Clone, Copy)]
@@ -65,11 +68,15 @@ impl CpuWatch {
 }
 
 impl CpuWatch {
-    /// True if instances wanted more than their cores in half of the time in which they had something to do. A process
+    /// True if instances wanted more than their cores in a quarter of the time in which they had something to do. A process
     /// that stands still for that isn't in the kernel's queue for a core, so `starved` doesn't see it. Also true
     /// while nothing is known yet.
     pub(crate) fn capped(&mut self, told: (u64, u64), now: Instant) -> bool {
         match &mut self.cap {
+            Some((at, ..)) if now.duration_since(*at) > CAP_STALE => {
+                self.cap = Some((now, told, true));
+                true
+            }
             None => {
                 self.cap = Some((now, told, true));
                 true
@@ -78,7 +85,7 @@ impl CpuWatch {
             Some((at, before, capped)) => {
                 let periods = told.0.saturating_sub(before.0);
                 let throttled = told.1.saturating_sub(before.1);
-                *capped = periods > 0 && 2 * throttled >= periods;
+                *capped = periods > 0 && 4 * throttled >= periods;
                 (*at, *before) = (now, told);
                 *capped
             }
@@ -123,10 +130,11 @@ mod tests {
         let at = |ms: u64| start + Duration::from_millis(ms);
         assert!(watch.capped((100, 90), at(0)), "nothing is known yet");
         assert!(watch.capped((101, 90), at(10)));
-        assert!(!watch.capped((104, 91), at(100)), "seldom");
-        assert!(!watch.capped((108, 95), at(110)), "it is too early to say");
-        assert!(watch.capped((108, 95), at(200)), "always");
-        assert!(!watch.capped((108, 95), at(300)), "it had nothing to do");
+        assert!(!watch.capped((110, 91), at(100)), "seldom");
+        assert!(!watch.capped((114, 95), at(110)), "it is too early to say");
+        assert!(watch.capped((114, 95), at(200)), "always");
+        assert!(!watch.capped((114, 95), at(300)), "it had nothing to do");
+        assert!(watch.capped((114, 95), at(900)), "that was long ago");
     }
 
     #[test]

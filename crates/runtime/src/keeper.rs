@@ -240,12 +240,15 @@ impl Keeper {
             .filter(|s| !s.ready)
             .map(|s| s.capacity as usize)
             .sum();
+        let many = 2 * self.cores;
         let starved = queued > 0
             && self.common.mode == Mode::Process
-            && slots >= 2 * self.cores
+            && slots >= many
             && (self.cpu.starved(present().filter_map(|s| s.host_pid), now)
-                || self.instances.have_all_cores()
-                    && self.cpu.capped(self.recipe.memory.throttled(), now));
+                || self.recipe.memory.core_limit().is_some()
+                    && (present().filter(|s| s.ready).count() < many
+                        || self.cpu.capped(self.recipe.memory.throttled(), now)
+                            && self.instances.have_all_cores()));
         View {
             queued,
             coming,

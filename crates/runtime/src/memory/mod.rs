@@ -122,8 +122,13 @@ impl PluginMemory {
 
     fn limit_base(&self, bytes: u64) {
         if let Some(tree) = self.tree() {
-            // An import that has used more already keeps it: all instances share it.
-            let _ = tree.base.limit_memory(bytes);
+            // An import that has used more already keeps it: all instances share it. Version 1 would refuse the limit,
+            // version 2 would kill the forkserver for it.
+            let cached = tree.base.cached().unwrap_or(0);
+            let used = tree.account.usage().unwrap_or(0).saturating_sub(cached);
+            if used < bytes {
+                let _ = tree.base.limit_memory(bytes);
+            }
         }
     }
 
