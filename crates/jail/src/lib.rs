@@ -6,6 +6,7 @@
 //! plugin writes, and it never decides anything about a call.
 //!
 //! The fence itself is [`fence`]: the reaper goes behind it before it starts anything.
+//! Control groups ([`cgroup`]) are made and read by Paddock itself, from outside.
 
 pub mod cgroup;
 pub mod channel;
