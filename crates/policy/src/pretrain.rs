@@ -80,7 +80,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             out: PathBuf::from("models/paddock-base"),
-            seed: 7,
+            seed: 8,
             steps: 1300,
             mix: Mix {
                 arithmetic: 64,
